@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support import http_service, netconf
-from tests.support.netconf import CELLS, Server
+from tests.support.netconf import CELLS, MAP, Server, write_inventory
 
 from kinband import ConfigurationSpace, Controller
 from kinband.cli import main
@@ -24,20 +24,6 @@ from kinband.stats import Estimate
 
 pytestmark = pytest.mark.skipif(bool(netconf.MISSING), reason=netconf.WHY)
 
-CELL = "/c:ManagedElement[id={ManagedElement}]/ENBFunction[id={ENBFunction}]/EUtranCellFDD[id={id}]/attributes"
-MAP = """\
-station: {object: EUtranCellFDD, name: "{ManagedElement}-{EUtranCellFDD}"}
-reward: Good / All
-knobs:
-  a2_threshold_dbm: {attribute: a2ThresholdRsrp, unit: lte-rsrp}
-  hysteresis_db: {attribute: hysteresisEutraA2, unit: half-db}
-inventory: inventory.csv
-netconf:
-  namespaces: {c: "urn:kinband:cells"}
-  paths:
-    a2_threshold_dbm: "CELL/a2ThresholdRsrp"
-    hysteresis_db: "CELL/hysteresisEutraA2"
-""".replace("CELL", CELL)
 BEFORE = CELLS
 AFTER = {1: 38, 2: 47}
 
@@ -63,15 +49,6 @@ def nodes(running: list[Server], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     write_inventory(running)
     write_plan(made=now())
     return running
-
-
-def write_inventory(servers: list[Server]) -> None:
-    rows = [
-        f'"DC=a.com,ManagedElement={server.number},ENBFunction=1,EUtranCellFDD={cell}",{server.name}'
-        for server in servers
-        for cell in CELLS
-    ]
-    Path("inventory.csv").write_text("\n".join(["dn,node", *rows]))
 
 
 def write_plan(made: datetime, *, last: int = -93, folder: str = "plan") -> None:

@@ -27,6 +27,21 @@ SPACE = "urn:kinband:cells"
 USER = pwd.getpwuid(os.getuid()).pw_name
 CELLS = {1: 40, 2: 45}
 """Number of a cell to its threshold as it is coded, on every node at its start."""
+CELL = "/c:ManagedElement[id={ManagedElement}]/ENBFunction[id={ENBFunction}]/EUtranCellFDD[id={id}]/attributes"
+MAP = """\
+station: {object: EUtranCellFDD, name: "{ManagedElement}-{EUtranCellFDD}"}
+reward: Good / All
+knobs:
+  a2_threshold_dbm: {attribute: a2ThresholdRsrp, unit: lte-rsrp}
+  hysteresis_db: {attribute: hysteresisEutraA2, unit: half-db}
+inventory: inventory.csv
+netconf:
+  namespaces: {c: "urn:kinband:cells"}
+  paths:
+    a2_threshold_dbm: "CELL/a2ThresholdRsrp"
+    hysteresis_db: "CELL/hysteresisEutraA2"
+""".replace("CELL", CELL)
+"""The mapping of the cells; stations are called 7-1, 7-2, 8-1 and 8-2."""
 _PATIENCE = 20.0  # seconds for a server to start; there are few cores
 
 _CELL = (
@@ -95,6 +110,16 @@ class Server:
             text = node._session.get_config(source).data_xml
         found = re.findall(r"<id>(\d+)</id>\s*<attributes>\s*<a2ThresholdRsrp>(\d+)<", text)
         return {int(cell): int(value) for cell, value in found}
+
+
+def write_inventory(servers: "list[Server]") -> None:
+    """Write which cells there are and where, into this folder."""
+    rows = [
+        f'"DC=a.com,ManagedElement={server.number},ENBFunction=1,EUtranCellFDD={cell}",{server.name}'
+        for server in servers
+        for cell in CELLS
+    ]
+    Path("inventory.csv").write_text("\n".join(["dn,node", *rows]))
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from kinband.progress import stage
 from kinband.stats import counted
 
 _SHOWN = 40  # rows of a table
-_PASSWORD, _TOKEN = "KINBAND_NETCONF_PASSWORD", "KINBAND_TOKEN"  # names of variables
+PASSWORD, _TOKEN = "KINBAND_NETCONF_PASSWORD", "KINBAND_TOKEN"  # names of variables
 
 PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="The folder that `kinband recommend` wrote.")]
 UserOption = Annotated[
@@ -44,7 +44,7 @@ SshOption = Annotated[
     typer.Option("--ssh-config", metavar="FILE", help="An OpenSSH configuration: keys, known hosts, users, a proxy."),
 ]
 PasswordOption = Annotated[
-    bool, typer.Option("--ask-password", help=f"Ask for a password; a program gives it in {_PASSWORD}.")
+    bool, typer.Option("--ask-password", help=f"Ask for a password; a program gives it in {PASSWORD}.")
 ]
 TimeoutOption = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", min=1.0, max=3600.0, help="How long to wait for an answer.")
@@ -158,7 +158,7 @@ def _now() -> datetime:
 
 
 def _access(user: str, ssh_config: Path | None, *, ask_password: bool, timeout: float) -> Access:
-    password = os.environ.get(_PASSWORD)
+    password = os.environ.get(PASSWORD)
     if ask_password:
         password = typer.prompt("Password", hide_input=True, err=True)
     return Access(user, "" if ssh_config is None else str(ssh_config), password=password, timeout=timeout)

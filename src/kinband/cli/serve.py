@@ -1,5 +1,6 @@
 """`kinband serve`: the controller as a service, with its HTTP interface and its dashboard."""
 
+import os
 import sys
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, fields, replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from kinband.cli.apply import PASSWORD
 from kinband.cli.considerations import ConsiderationOptions
 from kinband.cli.ledger import LEDGER, KeyOption, needs_service
 from kinband.cli.options import (
@@ -31,6 +33,8 @@ from kinband.cli.options import (
     with_options,
 )
 from kinband.controller import Controller
+from kinband.counters import CounterMap
+from kinband.deploy import Access
 from kinband.errors import BadInputError
 from kinband.guardrails.yaml import entry_of, text_of
 from kinband.progress import stage
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from kinband.cluster import OnRay
     from kinband.service.access import Tokens
     from kinband.service.access.oidc import Provider
+    from kinband.service.carrying import Network
     from kinband.service.operations import Mode, Operations
     from kinband.service.operations.feeds import Feed
     from kinband.service.operations.records import Called
@@ -257,6 +262,7 @@ def last_rows(trace: Trace) -> dict[str, dict[str, Any]] | None:
 
 _door = partial(typer.Option, rich_help_panel="Where it listens")
 _demo = partial(typer.Option, rich_help_panel="The demonstration")
+_network = partial(typer.Option, rich_help_panel="Carrying out what is ordered (--orders network)")
 
 
 @with_options
@@ -282,10 +288,18 @@ def serve(
         str | None,
         typer.Option(
             metavar="MANNER",
-            help="When an order counts as carried out: assumed, at once (at first), or confirmed, once the network "
-            "manager says so; on record from then on.",
+            help="When an order counts as carried out: assumed, at once (at first); confirmed, once the network "
+            "manager says so; network, once the service itself has carried it out. On record from then on.",
         ),
     ] = None,
+    ssh_config: Annotated[
+        Path | None,
+        _network(metavar="FILE", help="An OpenSSH configuration: keys, known hosts, users, a proxy."),
+    ] = None,
+    confirm: Annotated[
+        int,
+        _network(metavar="SECONDS", min=5, max=86_400, help="Seconds until nodes undo what was not confirmed."),
+    ] = 300,
     said: StartOptions = StartOptions(),
     ray: RayAddress = None,
     host: Annotated[str, _door(help="An address of this machine.")] = "127.0.0.1",
@@ -324,7 +338,7 @@ def serve(
         raise BadInputError("--oidc is for a service with access control: leave out --insecure-local")
     others = {
         "--oidc": oidc, "--orders": orders, "--rails": rails, "--notify": notify, "--name": name,
-        "--reward-range": said.columns.reward_range, "--ray": ray,
+        "--reward-range": said.columns.reward_range, "--ray": ray, "--ssh-config": ssh_config,
     }  # fmt: skip
     fed = [
         f"--{name}" for name in ("mapping", "period", *_FED) if getattr(said, name, getattr(said.columns, name, None))
@@ -346,10 +360,11 @@ def serve(
         serve_demo(DemoOptions(stations, speed, said.seed, ledger), place, insecure_local=insecure_local, level=level)
     elif ledger is not None:
         mode = None if said.mode is None else checked_mode(said.mode)
-        manner = None if orders is None else checked_manner(orders)
+        network = _network_of(orders, said.mapping, ssh_config, confirm)
+        manner = None if orders is None else checked_manner("confirmed" if network is not None else orders)
         _serve(
             ledger, said, place, key=key, rails=rails, notify=notify, names=name or [], mode=mode, manner=manner,
-            ray=ray, oidc=oidc,
+            network=network, ray=ray, oidc=oidc,
             insecure_local=insecure_local, level=level,
         )  # fmt: skip
 
@@ -365,6 +380,7 @@ def _serve(
     names: list[str],
     mode: "Mode | None",
     manner: "Manner | None",
+    network: "Network | None",
     ray: str | None,
     oidc: Path | None,
     insecure_local: bool,
@@ -373,6 +389,7 @@ def _serve(
     """Serve what is on record in a ledger until a signal comes."""
     from kinband.service import running
     from kinband.service.access.tokens import Tokens
+    from kinband.service.carrying import Carrier
     from kinband.service.ledger import Key, Ledger
     from kinband.service.notify.notifier import Deliveries, Notifier
     from kinband.service.notify.settings import read_settings
@@ -396,6 +413,9 @@ def _serve(
             ledger, start=start, rails=rails, names=lambda: _names(names, learned), mode=mode, manner=manner, feed=feed,
             on=on,
         )  # fmt: skip
+        carrier = None if network is None else Carrier(operations, _fitting(network, operations))
+        if carrier is not None:
+            stack.callback(carrier.end)
         tokens = None if insecure_local else Tokens(ledger)
         url = place.url(taken)
         app = running.application(operations, tokens=tokens, insecure_local=insecure_local, provider=provider)
@@ -406,8 +426,9 @@ def _serve(
 
         def ready() -> None:
             _announce(url, operations, tokens, place)
-            if notifier is not None:
-                notifier.start()
+            for beside in (notifier, carrier):
+                if beside is not None:
+                    beside.start()
 
         try:
             running.run(
@@ -416,6 +437,34 @@ def _serve(
             )  # fmt: skip
         finally:
             running.store_beliefs(operations)
+
+
+def _network_of(orders: str | None, mapping: Path | None, ssh_config: Path | None, seconds: int) -> "Network | None":
+    """Return how the network is reached, where the service carries out itself what is ordered."""
+    from kinband.service.schemas import MANNERS
+
+    if orders not in (None, "network", *MANNERS):
+        raise BadInputError(f"--orders is {', '.join(MANNERS)} or network, got {orders!r:.60}")
+    if orders != "network":
+        if ssh_config is not None:
+            raise BadInputError("--ssh-config is for a service that reaches the nodes: give --orders network, too")
+        return None
+    if mapping is None:
+        raise BadInputError("--orders network needs --mapping: the file with units, inventory and paths in NETCONF")
+    from kinband.service.carrying import Network
+
+    access = Access(ssh_config="" if ssh_config is None else str(ssh_config), password=os.environ.get(PASSWORD))
+    return Network(CounterMap.read(mapping), access, seconds)
+
+
+def _fitting(network: "Network", operations: "Operations") -> "Network":
+    """Return how the network is reached, once it is known to fit the stations; say which it lacks."""
+    with operations.looking() as read_model:
+        stations = [one.station for one in read_model.stations.values() if one.active]
+    if missing := network.check(operations.space, stations):
+        named = f"{missing[0]}{f' and {len(missing) - 1:,} more' if len(missing) > 1 else ''}"
+        typer.echo(f"note: no order can be carried out at stations that the inventory lacks: {named}", err=True)
+    return network
 
 
 def _provider_in(file: Path) -> "Provider":

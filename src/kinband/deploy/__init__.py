@@ -13,13 +13,14 @@ for whoever keeps it elsewhere.
 
 from kinband.deploy.bulk import write_bulk_cm
 from kinband.deploy.node import Access, NodeError
-from kinband.deploy.orders import Item, Order, items_of, read_orders, same
+from kinband.deploy.orders import Inventory, Item, Order, items_of, read_orders, same
 from kinband.deploy.receipt import Folder, Keeper, Receipt, key_of, wave_folder
-from kinband.deploy.sending import apply, check, confirm, confirm_sent, look, roll_back, send, undo_sent
+from kinband.deploy.sending import apply, check, check_places, confirm, confirm_sent, look, roll_back, send, undo_sent
 
 __all__ = [
     "Access",
     "Folder",
+    "Inventory",
     "Item",
     "Keeper",
     "NodeError",
@@ -27,6 +28,7 @@ __all__ = [
     "Receipt",
     "apply",
     "check",
+    "check_places",
     "confirm",
     "confirm_sent",
     "items_of",

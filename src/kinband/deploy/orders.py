@@ -124,7 +124,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Inventory:
-    """Which objects there are, by class and station."""
+    """Which objects there are, by class and station.
+
+    Example:
+        >>> Inventory("inventory.csv", {("a", "Cell"): [Place("Cell=1", "enb7:830")]}).file
+        'inventory.csv'
+    """
 
     file: str
     places: Mapping[tuple[str, str], Sequence[Place]]
@@ -203,13 +208,16 @@ class Item:
         return not same(self.before, self.after)
 
 
-def items_of(orders: Sequence[Order], mapping: CounterMap, *, node: str = "") -> list[Item]:
+def items_of(
+    orders: Sequence[Order], mapping: CounterMap, *, node: str = "", inventory: Inventory | None = None
+) -> list[Item]:
     r"""Return what is to be compared and set where.
 
     Args:
         orders: What the plan orders.
         mapping: Units, objects, inventory and paths.
         node: The node of objects for which the inventory names none.
+        inventory: That of the mapping, if it was read already.
 
     Example:
         >>> items_of([], CounterMap.parse("station: {object: C}\nreward: A\nknobs: {tilt: {attribute: t}}"))
@@ -217,8 +225,8 @@ def items_of(orders: Sequence[Order], mapping: CounterMap, *, node: str = "") ->
             ...
         kinband.errors.BadInputError: the mapping has no inventory: name a CSV file with the columns dn and node
     """
-    inventory = Inventory.read(mapping)
-    return [item for order in orders for item in _items(order, mapping, inventory, node=node)]
+    known = Inventory.read(mapping) if inventory is None else inventory
+    return [item for order in orders for item in _items(order, mapping, known, node=node)]
 
 
 def _items(order: Order, mapping: CounterMap, inventory: Inventory, *, node: str) -> Iterator[Item]:

@@ -156,6 +156,7 @@ def look(items: Sequence[Item], access: Access) -> dict[str, str]:
         >>> look([], Access())
         {}
     """
+    check_places(items)
     with _sessions(_by_node(items), access) as sessions:
         return _read(items, sessions)
 
@@ -170,6 +171,18 @@ def _compared(items: Sequence[Item], sessions: Sessions) -> dict[str, str]:
 def _check_items(items: Sequence[Item]) -> None:
     if not _moving(items):
         raise BadInputError("the plan moves no knob: there is nothing to carry out")
+    check_places(items)
+
+
+def check_places(items: Sequence[Item]) -> None:
+    """Refuse what no node or no path is known of.
+
+    Example:
+        >>> check_places([Item("a", "tilt", "2", "4", "", "Cell=1", "tilt", "20", "40")])
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: Cell=1 has no node: name one with --netconf, or in the column node ...
+    """
     for item in items:
         if not item.node:
             raise BadInputError(

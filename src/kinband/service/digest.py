@@ -32,6 +32,7 @@ MOST_EVENTS = 400_000
 """Events of a week that are looked at, the latest."""
 LISTED = 40
 """Rows of each list."""
+_OFTEN = ("sent", "made", "applied", "rolled back")
 ACTS = ("approval", "mode", "switch", "proposal", "rails", "access", "correction", "manner")
 """Kinds of events that are what somebody did, beside stations that join and leave and changes by hand."""
 BORROWS = 0.05
@@ -215,7 +216,7 @@ class _Told:
                 self._change(event, model)
             case "station":
                 self._station(event)
-            case "order" if event.payload["status"] not in ("applied", "rolled back"):  # thousands are confirmed
+            case "order" if event.payload["status"] not in _OFTEN:  # thousands are confirmed
                 self._act(event)
             case kind if kind in ACTS:
                 self._act(event)

@@ -44,7 +44,7 @@ LEVELS = ("debug", "info", "warning", "error")
 _LOG = logging.getLogger("kinband.service")
 _SWITCH = 0.001  # seconds for which a thread keeps the interpreter while others want it: a stop hands it on ten times
 _GRACE = 20  # seconds for requests under way when the service ends
-_QUIET = ("httpx", "httpcore")  # libraries that tell more than we want to hear
+_QUIET = ("httpx", "httpcore", "ncclient", "paramiko")  # libraries that tell more than we want to hear
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,9 @@ from kinband.errors import KinbandError
 from kinband.service.dashboard.text import Space
 from kinband.service.digest import digest_of
 from kinband.service.ledger import LedgerUnavailableError
+from kinband.service.ledger.alone import TELLS, OnlyOne
 from kinband.service.notify.alarms import Alarms
-from kinband.service.notify.cursors import Cursor, Cursors, OnlyOne
+from kinband.service.notify.cursors import Cursor, Cursors
 from kinband.service.notify.notices import MOST_NOTICES, READ, Message, Notice, id_of, notices_of
 from kinband.service.notify.sending import NotTakenError, send
 from kinband.service.notify.settings import Settings, Target
@@ -98,7 +99,7 @@ class Notifier:
 
     def _watch(self) -> None:
         """Be the process that tells, if no other is, and look for alarms."""
-        lock = OnlyOne(self._operations.ledger)
+        lock = OnlyOne(self._operations.ledger, *TELLS)
         while not self._end.is_set():
             try:
                 self._tells = lock.take()

@@ -38,6 +38,7 @@ from kinband.service.operations.records import Called, Outlook, RailsOnRecord, c
 from kinband.service.operations.review import RailsInForce, digest_of
 from kinband.service.operations.standing import Standing
 from kinband.service.operations.turns import Call, Turn, Turns
+from kinband.service.operations.underway import UnderWay
 from kinband.service.schemas import Manner, Mode, Site
 from kinband.similarity import TaskMatrix
 
@@ -79,6 +80,7 @@ class Operations:
         read_model: What the events show; look at it through `looking`.
         space: What stations can run.
         orders: What is approved and not made yet.
+        under_way: What is on its way to the network, where the service itself carries out what is ordered.
     """
 
     def __init__(self, standing: Standing) -> None:
@@ -88,6 +90,7 @@ class Operations:
             standing.now, standing.reading, standing.looking, standing.decision,
         )  # fmt: skip
         self.orders = Orders(standing)
+        self.under_way = UnderWay(standing, self.orders)
         programs, people = Programs(standing, self.orders), People(standing, self.orders)
         self.ask, self.tell, self.counters = programs.ask, programs.tell, programs.counters
         self.correct, self.call_off = programs.correct, programs.call_off

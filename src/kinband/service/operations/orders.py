@@ -127,8 +127,10 @@ class Orders:
 
         self._turns.run_once("order", call, confirm)
 
-    def fail(self, decision_id: str, *, why: str = "", key: str | None = None, actor: str = "") -> None:
-        """Say that an order could not be carried out: the station goes on with what it ran."""
+    def fail(
+        self, decision_id: str, *, why: str = "", runs: int | None = None, key: str | None = None, actor: str = ""
+    ) -> None:
+        """Say that an order could not be carried out: the station goes on with what it ran, or runs what was found."""
         call = Call(fingerprint("fail", id=decision_id, why=checked_comment(why)), key, actor)
 
         def fail(turn: Turn) -> None:
@@ -136,7 +138,10 @@ class Orders:
             if record.status == "failed":
                 return
             _check_ordered(record, to="fail")
-            self._note(turn, record, "failed", self._standing.expiring(turn).now, comment=why or "no reason was given")
+            at = self._standing.expiring(turn).now
+            self._note(turn, record, "failed", at, comment=why or "no reason was given")
+            if runs is not None:
+                self.found(turn, record.station, runs, at)
 
         self._turns.run_once("order", call, fail)
 
@@ -238,6 +243,22 @@ class Orders:
                     turn, record, "expired", self._standing.expiring(turn).now, comment=f"its station is in {mode}"
                 )
 
+    def found(self, turn: Turn, station: str, arm: int, at: datetime) -> None:
+        """Record what a station was found to run, where the record says something else."""
+        state = self._read_model.stations[station]
+        if arm != state.running:
+            note = applied_note(arm, state.running, at, by="network", comment="as read from the network")
+            turn.note("applied", note, station=station, decision=self._run_in_slot(turn, station, arm))
+
+    def _run_in_slot(self, turn: Turn, station: str, arm: int | None) -> str | None:
+        """Have the reward of a station's present slot learned for what it runs, and return the decision of the slot."""
+        last = self._read_model.stations[station].last
+        slot = None if last is None or not self._read_model.decisions[last].open else last
+        if slot is not None and arm is not None:
+            turn.controller.ran(slot, self._space[arm])
+            turn.append()
+        return slot
+
     def _note(
         self,
         turn: Turn,
@@ -260,12 +281,7 @@ class Orders:
         self, turn: Turn, record: DecisionRecord, verdict: Verdict, at: datetime, *, reported: bool = False
     ) -> None:
         """Record that a station runs what was ordered; the reward of its present slot is learned for that."""
-        state = self._read_model.stations[record.station]
-        last = None if state.last is None else self._read_model.decisions[state.last]
-        slot = None if last is None or not last.open else last.id
-        if slot is not None and verdict.arm is not None:
-            turn.controller.ran(slot, self._space[verdict.arm])
-            turn.append()
+        state, slot = self._read_model.stations[record.station], self._run_in_slot(turn, record.station, verdict.arm)
         by = "roll-back" if verdict.outcome == "rolled back" else "controller"
         note = applied_note(verdict.arm, state.running, at, by=by) | {"order": record.id}
         turn.note("applied", note | ({"reported": True} if reported else {}), station=record.station, decision=slot)

@@ -156,6 +156,7 @@ class People:
         status = None if current is None else _ROLLED_BACK.get(current.status)
         self._orders.give_up(turn, [station], at, why="its station is rolled back")
         note = applied_note(back, station_state.running, at, by="operator", comment=comment, status=status)
+        note |= {"override": True} if override else {}
         turn.note("applied", note, station=station_state.station, decision=None if current is None else current.id)
         if current is not None:
             turn.controller.call_off(current.id)

@@ -54,12 +54,14 @@ from kinband.service.operations.keeping import (
 from kinband.service.operations.records import (
     KEPT_POINTS,
     KEPT_SLOTS,
+    Back,
     Called,
     DecisionRecord,
     Gain,
     Point,
     Proposed,
     RailsOnRecord,
+    Sent,
     StationState,
     Step,
     Tally,
@@ -135,6 +137,8 @@ class ReadModel:
             "approved"; and under "pending" how many rewards are awaited.
         rails: The rails last put on record.
         proposals: What one of two people has asked for, by act, as long as nothing else came of it.
+        sent: By station, what the service has sent to the network and does not know to be in force or undone.
+        backs: By station, the roll-back by a person that the network is to be told, where orders are confirmed.
         feed: How counters are read, as it is on record.
         seen: The latest states of stations, as their counters tell.
         called: What people call the reward, knobs and features, by their own names.
@@ -160,6 +164,7 @@ class ReadModel:
         self.moded, self.rails = False, RailsOnRecord()
         self.manner: Manner = "assumed"
         self.proposals: dict[str, Proposed] = {}
+        self.sent, self.backs = dict[str, Sent](), dict[str, Back]()
         self.called: dict[str, Called] = {}
         self.clock: tuple[int, datetime | None] = 0, None
         self.decisions = Records(None if self._past is None else self._look_up)
@@ -307,6 +312,8 @@ class ReadModel:
                 "names": {name: list(one) for name, one in self.called.items()},
                 "proposals": [{**asdict(one), "at": iso(one.at)} for one in self.proposals.values()],
                 "relearned": sorted(self._relearned), "reported": dict(self._reported), "sums": sums,
+                "sent": [[one.station, one.decision, one.arm, iso(one.until)] for one in self.sent.values()],
+                "backs": [[name, one.before, one.override] for name, one in self.backs.items()],
             }  # fmt: skip
             trails, changes = dict(self._trails), {name: list(made) for name, made in self._changes.items()}
             refused, names, seen = dict(self._refused), dict(self._slots), self.seen.stored()
@@ -358,6 +365,10 @@ class ReadModel:
             self._relearned = set(values["relearned"])
             asked = [Proposed(**{**one, "at": datetime.fromisoformat(one["at"])}) for one in values["proposals"]]
             self.proposals = {one.act: one for one in asked}
+            self.sent = {
+                name: Sent(name, key, arm, datetime.fromisoformat(at)) for name, key, arm, at in values.get("sent", ())
+            }
+            self.backs = {name: Back(before, override=over) for name, before, over in values.get("backs", ())}
             self._recent = {name: deque(some, KEPT_RECENT) for name, some in values["recent"].items()}
             self._reported = {name: (key, arm, text) for name, (key, arm, text) in values["reported"].items()}
             self._take_up_past(values, arrays)
@@ -689,8 +700,18 @@ class ReadModel:
         self._file(key, status)
 
     def _take_order(self, event: Event, said: Mapping[str, Any]) -> None:
-        """Take in what became of a change that was approved: ordered, confirmed, failed, or given up."""
+        """Take in what became of a change that was approved: ordered, sent, confirmed, failed, or given up."""
         key, status = str(event.decision), said["status"]
+        if status == "sent":
+            until = datetime.fromisoformat(said["until"])
+            self.sent[event.station] = Sent(event.station, event.decision or "", said["arm"], until)
+        elif status in ("unsent", "made", "applied", "rolled back", "failed"):
+            self.sent.pop(event.station, None)
+        if status in ("sent", "unsent") or event.decision is None:  # else it is a step of its decision
+            self._pass(datetime.fromisoformat(said["at"]))
+            if status in ("made", "failed"):
+                self.backs.pop(event.station, None)
+            return
         verdict = Verdict.from_dict(said["verdict"]) if "verdict" in said else self.decisions[key].verdict
         self._pass(datetime.fromisoformat(said["at"]))
         self._count(status)
@@ -732,6 +753,7 @@ class ReadModel:
             trail = trail.after(arm, before=before, at=at, by=by)
         self._trails[station_state.station] = trail
         self._note_report(event, said)
+        self._note_back(event, said)
         self._fix(station_state, before)
         station_state.running, station_state.before, station_state.changed, station_state.changed_by = (
             arm,
@@ -753,6 +775,13 @@ class ReadModel:
             self._reported[event.station] = event.decision, said["arm"], said["comment"]
         else:
             self._reported.pop(event.station, None)
+
+    def _note_back(self, event: Event, said: Mapping[str, Any]) -> None:
+        """Keep a person's roll-back, where the network is told by orders, until it is made or something else runs."""
+        known = self.backs.pop(event.station, None)
+        if said["by"] == "operator" and self.manner == "confirmed":
+            before = said["before"] if known is None else known.before
+            self.backs[event.station] = Back(before, override=bool(said.get("override")))
 
     def _take_report(self, key: str, actor: str, said: Mapping[str, Any], at: datetime) -> None:
         """Take in what an application says of its decision: what becomes of it, and since when it runs."""

@@ -259,6 +259,44 @@ _LONGEST_NAME, _LONGEST_UNIT = 40, 12
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """What the service has sent to the network, or was about to, and does not know to be in force or undone.
+
+    Attributes:
+        station: Whose change it is.
+        decision: Whose order it carries out; empty for a roll-back by a person.
+        arm: What its station is to run.
+        until: When nodes have undone it, unless it was confirmed: what runs then is what goes on running.
+
+    Example:
+        >>> Sent("3714", "d000001", 1, datetime.fromisoformat("2026-11-21T00:05:00+00:00")).decision
+        'd000001'
+    """
+
+    station: str
+    decision: str
+    arm: int
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """A roll-back by a person that the network is to be told.
+
+    Attributes:
+        before: Arm that the station ran until then; None where nobody knew.
+        override: Whether it is to be made whatever forbids it.
+
+    Example:
+        >>> Back(4, override=False).before
+        4
+    """
+
+    before: int | None
+    override: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Proposed:
     """What takes two people, and one of them has asked for: who else does the same has it done.
 

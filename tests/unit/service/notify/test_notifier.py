@@ -13,8 +13,9 @@ from tests.support.operations_life import Clock, ask, begin
 from tests.support.receivers import Receiver, free_port, web_receiver
 
 from kinband.service.ledger import Event, Ledger, LedgerUnavailableError
+from kinband.service.ledger.alone import TELLS, OnlyOne
 from kinband.service.notify.alarms import Alarms
-from kinband.service.notify.cursors import Cursors, OnlyOne
+from kinband.service.notify.cursors import Cursors
 from kinband.service.notify.notices import _in_words, notices_of
 from kinband.service.notify.notifier import Deliveries, Figures, Follower, Notifier, space_of
 from kinband.service.notify.settings import TOPICS, Secret, Settings, Target, Webhook
@@ -334,7 +335,7 @@ def test_of_two_processes_one_tells_and_the_other_goes_on(url: str, ledger: Ledg
 
 def test_a_lock_that_is_lost_with_its_connection_is_taken_again(url: str, ledger: Ledger) -> None:
     begin(ledger)
-    lock = OnlyOne(ledger)
+    lock = OnlyOne(ledger, *TELLS)
     assert lock.take()
     if lock._connection is not None:
         lock._connection.connection.driver_connection.close()  # type: ignore[union-attr]
@@ -342,7 +343,7 @@ def test_a_lock_that_is_lost_with_its_connection_is_taken_again(url: str, ledger
             lock.take()
     assert lock.take()
     with closing(Ledger.open(url)) as beside:
-        other = OnlyOne(beside)
+        other = OnlyOne(beside, *TELLS)
         assert not other.take()
         lock.give_up()
         assert other.take()
