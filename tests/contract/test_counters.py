@@ -15,6 +15,7 @@ from kinband.kpis import NeighbourReward
 from kinband.service.ledger import Ledger
 from kinband.service.operations import Operations, ReadModel
 from kinband.service.operations.feeds import Feed
+from kinband.service.operations.slots import ticks_of
 
 HOUR = timedelta(hours=1)
 
@@ -107,6 +108,35 @@ def test_stale_counters_are_refused_and_so_is_a_state_beside_them(ledger: Ledger
     assert len(list(ledger.read(kinds=["decision"]))) == 1
 
 
+def test_a_value_that_is_none_takes_no_other_with_it(ledger: Ledger) -> None:
+    operations = begin(ledger, wishful(state=["want", "load"]), mode="autonomous")
+    taken = operations.counters(
+        [
+            {"station": "a", "time": "2026-03-04T11:00Z", "want": 1.0, "load": 0.5},
+            {"station": "b", "time": "2026-03-04T11:00Z", "want": "much", "load": 0.25},
+            {"station": "c", "time": "2026-03-04T11:00Z", "want": 2.0, "load": "inf"},
+        ]
+    )
+    assert {one["code"]: one["places"] for one in taken.unused} == {
+        "no_number": ["row 2: want is 'much'", "row 3: load is 'inf'"]
+    }
+    seen = operations.read_model.seen
+    assert seen.before("a", ticks_of(NOON)).state == {"want": 1.0, "load": 0.5}  # type: ignore[union-attr]
+    assert seen.before("b", ticks_of(NOON)).state == {"load": 0.25}  # type: ignore[union-attr]
+    assert seen.before("c", ticks_of(NOON)).state == {"want": 2.0}  # type: ignore[union-attr]
+
+
+def test_counters_of_a_time_to_come_are_those_of_a_wrong_clock_and_push_nothing_out(ledger: Ledger) -> None:
+    operations = begin(ledger, mode="autonomous")
+    operations.counters([row("a", NOON - HOUR, want=2.0)])
+    ahead = operations.now() + 2 * HOUR
+    taken = operations.counters([row("a", ahead + n * HOUR, want=float(n), reward=0.5) for n in range(30)])
+    [unused] = taken.unused
+    assert (unused["code"], unused["count"], taken.unmatched) == ("future", 30, 0)
+    assert "check the clock and the zone" in unused["text"]
+    assert operations.ask(stations=["a"], slot="2026-03-04T12:00")[0].station == "a"
+
+
 def test_what_cannot_be_used_is_counted_and_named_and_the_rest_is_used(ledger: Ledger) -> None:
     operations = begin(ledger, wishful(reward_range=(0, 1)), text="zone: Europe/Berlin\n", mode="autonomous")
     operations.ask({"a": want(1)}, slot="2026-03-04T12:00Z")
@@ -144,7 +174,7 @@ def test_what_cannot_be_used_is_counted_and_named_and_the_rest_is_used(ledger: L
 
 def test_a_feed_says_how_counters_are_read_in_every_process(ledger: Ledger) -> None:
     feed = Feed({"station": "Zelle", "time": "Datum", "reward": "0.5*gut+0.5*sehr"}, {}, True, "", 900.0)
-    operations = begin(ledger, feed=feed, mode="autonomous")
+    operations = begin(ledger, feed=feed, mode="autonomous", clock=Clock(NOON + HOUR))
     record = operations.ask({"a": want(3)}, slot="2026-03-04T12:00")[0]
     text = "Zelle;Datum;want;gut;sehr\na;04.03.2026 12:00;2,5;80;60\na;04.03.2026 12:15;1,5;;\n"
     other = again(operations)
@@ -179,7 +209,7 @@ def test_neighbours_without_a_decision_count_with_what_their_counters_say(ledger
 
 
 def test_what_is_seen_is_kept_for_a_day_of_periods_and_survives_a_snapshot(ledger: Ledger) -> None:
-    operations = begin(ledger)
+    operations = begin(ledger, clock=Clock(NOON + 30 * HOUR))
     operations.counters([row("a", NOON + n * HOUR, want=float(n)) for n in range(30)])
     operations.counters([row("b", NOON, want=1.0)])
     late = operations.counters([row("a", NOON, want=0.0)])

@@ -128,11 +128,33 @@ def test_what_is_not_confirmed_in_time_expires_and_a_late_word_still_counts(nigh
     night.at(MIDNIGHT)
     night.at(MORNING)
     assert [night.status(made[name].id) for name in "ab"] == ["expired", "expired"]
+    assert [(one.record.station, one.back) for one in operations.orders.overdue()] == [("a", 0), ("b", 0)]
     assert operations.confirm(made["a"].id, actor="nms").status == "applied"
     assert night.runs() == [3, 0, 0]
+    assert [one.record.station for one in operations.orders.overdue()] == ["b"]
 
     with pytest.raises(ConflictError, match="nothing to fail"):
         operations.fail(made["b"].id)
+    night.check()
+
+
+def test_what_nobody_confirmed_is_overdue_for_a_day_or_until_its_station_has_another_order(night: Night) -> None:
+    operations = night.operations
+    made = ask(operations, a=3, b=3, c=3)
+    operations.approve([made["a"].id, made["b"].id], actor="ada")
+    night.at(MIDNIGHT)
+    assert operations.orders.overdue() == []
+    night.at(MORNING)
+    assert operations.orders.listed()[1] == []
+    assert [one.record.station for one in operations.orders.overdue()] == ["a", "b"]
+    operations.turns.snapshot()
+    again = Operations.open(operations.ledger, policy=Wish.build, clock=night.clock)
+    assert [one.record.station for one in again.orders.overdue()] == ["a", "b"]
+    night.at(MORNING + timedelta(hours=12))
+    operations.approve([ask(operations, a=2)["a"].id], actor="ada")
+    assert [one.record.station for one in operations.orders.overdue()] == ["b"]
+    night.at(MORNING + timedelta(days=1))
+    assert operations.orders.overdue() == []
     night.check()
 
 

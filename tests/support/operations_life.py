@@ -100,7 +100,7 @@ def whole(operations: Operations) -> dict[str, Any]:
             "recent": {name: read_model.recent(name, 3) for name in stations},
             "worst": [(station_state.station, reward) for station_state, reward in read_model.worst(2)],
             "fleet": read_model.fleet(9), "counts": dict(read_model.counts), "pending": read_model.pending,
-            "history": read_model.history,
+            "history": read_model.history, "unconfirmed": read_model.unconfirmed(operations.now()),
         }  # fmt: skip
 
 

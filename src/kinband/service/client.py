@@ -382,6 +382,10 @@ class KinbandClient:
         """Return what is ordered, to be made now, then what is approved and due next."""
         return self._got(Orders, "/v1/orders").orders
 
+    def overdue(self) -> list[Order]:
+        """Return what was ordered and not confirmed in time, of the last day: confirm what was made all the same."""
+        return self._got(Orders, "/v1/orders").overdue
+
     def confirm(self, decision: str, *, comment: str = "", key: str | None = None) -> Decision:
         """Say that an order is carried out."""
         return self._did(Decision, "POST", f"/v1/orders/{_part(decision)}/confirm", comment=comment, key=key)

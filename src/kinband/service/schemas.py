@@ -404,7 +404,9 @@ class Order(BaseModel):
 
     id: str = _from("record.id", "The decision; confirm or fail it by this.")
     station: str = _from("record.station", "The station.")
-    status: Status = _from("record.status", "ordered: make it now; approved: it is ordered when it is due.")
+    status: Status = _from(
+        "record.status", "ordered: make it now; approved: it is ordered when it is due; expired: it is overdue."
+    )
     slot: str | None = _from("record.slot", "Your name of the slot it was decided for.")
     before: Configuration = _from("record.running", "What the station ran when it was asked for.")
     proposed: Configuration = _from("record.wanted", "What it is to run.")
@@ -418,10 +420,13 @@ class Order(BaseModel):
 class Orders(BaseModel):
     """What the network manager has to do: what is ordered, then what is approved, each in the order of approval."""
 
-    model_config = _answer({"manner": "confirmed", "orders": [_ORDER]})
+    model_config = _answer({"manner": "confirmed", "orders": [_ORDER], "overdue": []})
 
     manner: Manner = Field(description="assumed: an order counts as carried out at once; confirmed: once you say so.")
     orders: list[Order]
+    overdue: list[Order] = Field(
+        [], description="Ordered and not confirmed in time, of the last day: make none of them, confirm what was made."
+    )
 
 
 class DecisionPage(Decisions):

@@ -12,6 +12,7 @@ from pydantic import (
     Field,
     PlainValidator,
     WithJsonSchema,
+    field_validator,
     model_validator,
 )
 from pydantic.json_schema import SkipJsonSchema
@@ -388,6 +389,13 @@ class CountersBody(BaseModel):
         | None
     ) = Field(default=None, description="Rows; which column is what was said when the service was started.")
     file: SkipJsonSchema[bytes | None] = None
+
+    @field_validator("file", mode="before")
+    @classmethod
+    def _as_it_is(cls, given: object) -> object:
+        if isinstance(given, str):
+            raise ValueError("a file is sent as it is, with its Content-Type, such as text/csv, not within JSON")
+        return given
 
     @model_validator(mode="after")
     def _has_something(self) -> "CountersBody":

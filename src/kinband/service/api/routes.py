@@ -239,9 +239,11 @@ def get_orders(operations: Fresh) -> schemas.Orders:
     """What is ordered now, and what is approved and due next, each with what to set and what to go back to.
 
     Make what is `ordered` and not `held`, then confirm it or say that it failed. To look orders what is due by now.
+    What was not confirmed in time is `overdue`: it is not to be made any more, and counts if it was and you confirm it.
     """
-    manner, listed = operations.orders.listed()
-    return schemas.Orders(manner=manner, orders=all_shown(schemas.Order, listed, operations.space))
+    (manner, listed), space = operations.orders.listed(), operations.space
+    overdue = all_shown(schemas.Order, operations.orders.overdue(), space)
+    return schemas.Orders(manner=manner, orders=all_shown(schemas.Order, listed, space), overdue=overdue)
 
 
 @orders.post("/orders/{id}/confirm", operation_id="confirm", summary="Confirm an order")

@@ -29,6 +29,7 @@ _ONE_MANY = {
     "approvals": ("{} change waits for approval", "{} changes wait for approval"),
     "orders": ("{} change is to be made in the network", "{} changes are to be made in the network"),
     "failed": ("{} change could not be made in the network", "{} changes could not be made in the network"),
+    "expired": ("{} approved change has expired", "{} approved changes have expired"),
     "roll-backs": ("{} change was taken back by the guard", "{} changes were taken back by the guard"),
 }
 
@@ -92,7 +93,7 @@ def notices_of(events: Iterable[Event], space: Space) -> Iterator[Notice]:
 
 def _told(event: Event, said: Mapping[str, Any], space: Space) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Give the topics of an event, with the change that it is about."""
-    if said.get("status") in ("ordered", "failed") and event.kind in ("verdict", "approval", "order"):
+    if said.get("status") in ("ordered", "failed", "expired") and event.kind in ("verdict", "approval", "order"):
         yield from _ordered(event, said, space)
         return
     match event.kind:
@@ -116,12 +117,12 @@ def _told(event: Event, said: Mapping[str, Any], space: Space) -> Iterator[tuple
 
 
 def _ordered(event: Event, said: Mapping[str, Any], space: Space) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Give the topics of a change that the network manager is to make, or has said that it could not."""
+    """Give the topics of a change that the network manager is to make, or that came to nothing after its approval."""
     verdict = said.get("verdict") or {}
     change = _change(event, verdict.get("running"), verdict.get("arm"), space)
     change |= {name: said[name] for name in ("until", "comment") if said.get(name)}
-    if said["status"] == "failed":
-        yield "failed", change
+    if said["status"] in ("failed", "expired"):
+        yield said["status"], change
         return
     yield "orders", change
     if verdict.get("outcome") == "rolled back":
@@ -141,6 +142,8 @@ def _change(event: Event, before: int | None, arm: int | None, space: Space) -> 
 def _counted(topic: str, changes: Sequence[Mapping[str, Any]]) -> str:
     one, many = _ONE_MANY[topic]
     text = (one if len(changes) == 1 else many).format(f"{len(changes):,}")
+    why = {change["comment"] for change in changes if topic == "expired" and change.get("comment")}
+    text = f"{text} ({why.pop()})" if len(why) == 1 else text
     named = ", ".join(str(change["station"]) for change in changes[:3])
     return f"{text}: {named}{f' and {len(changes) - 3:,} more' if len(changes) > 3 else ''}."
 
@@ -210,6 +213,6 @@ def _in_words(notice: Mapping[str, Any]) -> str:
 
 
 def _move(change: Mapping[str, Any]) -> str:
-    """Return what a change is; of one that failed, why, as its event does not say the rest."""
+    """Return what a change is; of one that came to nothing, why, as its event does not say the rest."""
     known = change["from"] is not None or change["to"] is not None
     return f"{knobs(change['from'])} -> {knobs(change['to'])}" if known else str(change.get("comment", "not known"))

@@ -19,6 +19,7 @@ TOPICS: Mapping[str, str] = {
     "approvals": "what waits for a person, or for the second of two",
     "orders": "changes for the network manager to make",
     "failed": "changes that the network manager could not make",
+    "expired": "approved changes that were not ordered or not confirmed in time",
     "roll-backs": "changes that the guard took back",
     "stop": "the big switch",
     "rails": "other guard rails in force",

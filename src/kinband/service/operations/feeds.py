@@ -359,8 +359,9 @@ def _numbers(reading: TableReading, name: str, unused: Unused) -> FloatArray:
 
     column = reading.cleaned.table.column(name)
     bad, text = reading.cleaned.bad.get(name, (None, column))
-    if bad is None and pa.types.is_string(column.type):
-        bad = pc.is_valid(column).to_numpy()
+    if bad is None and pa.types.is_string(column.type):  # most of it is no number: what is one counts all the same
+        values = np.array([_plain(cell) for cell in column.to_pylist()], dtype=np.float64)
+        bad, column = pc.is_valid(column).to_numpy() & np.isnan(values), pa.array(values)
     for row in np.flatnonzero(bad) if bad is not None else ():
         told = f"row {row + 1}: {name} is {text[int(row)].as_py()!r:.40}"
         unused.add("no_number", "with a value that is no number, which is left out", told)
@@ -369,6 +370,14 @@ def _numbers(reading: TableReading, name: str, unused: Unused) -> FloatArray:
     values = np.array([nan if value is None else value for value in column.to_pylist()], dtype=np.float64)
     values[~np.isfinite(values)] = nan
     return values
+
+
+def _plain(cell: str | None) -> float:
+    """Return a cell of text as a number, nan where it is none."""
+    try:
+        return nan if cell is None or not isfinite(float(cell)) else float(cell)
+    except ValueError:
+        return nan
 
 
 def _begins(

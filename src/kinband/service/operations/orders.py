@@ -158,6 +158,14 @@ class Orders:
             found = [Listed(i, stations[i.station].running, holding.get(i.station, (None,))[0]) for i in records]
             return self._read_model.manner, sorted(found, key=lambda one: one.record.status != "ordered")
 
+    def overdue(self) -> list[Listed]:
+        """Return what was ordered and not confirmed in time, as long as a confirmation still counts, for a day."""
+        with self._read_model.lock:
+            keys, stations = self._read_model.unconfirmed(self._standing.reading().now), self._read_model.stations
+        records = list(self._read_model.in_order(keys))
+        with self._read_model.lock:
+            return [Listed(one, stations[one.station].running) for one in records if self._late(one)]
+
     # What time does
 
     def settle(self) -> bool:

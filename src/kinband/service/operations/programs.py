@@ -26,7 +26,8 @@ from kinband.service.operations.checks import (
     informed,
 )
 from kinband.service.operations.clock import Reading
-from kinband.service.operations.counters import (
+from kinband.service.operations.feeds import HOUR
+from kinband.service.operations.matching import (
     MOST_CORRECTIONS,
     Correction,
     Taken,
@@ -37,7 +38,6 @@ from kinband.service.operations.counters import (
     wanted_kpis,
     wanted_states,
 )
-from kinband.service.operations.feeds import HOUR
 from kinband.service.operations.orders import Orders
 from kinband.service.operations.records import DecisionRecord
 from kinband.service.operations.review import (
@@ -309,8 +309,9 @@ class Programs:
             known = turn.answered("counters")
             with self._standing.looking() as read_model:
                 intake = intake_of(
-                    arrived, read_model.seen, read_model.stations, read_model.decisions, setup, id_of=id_of
-                )
+                    arrived, read_model.seen, read_model.stations, read_model.decisions, setup, id_of=id_of,
+                    now=self._standing.now(),
+                )  # fmt: skip
             if known is not None:
                 return Taken(**known.payload["taken"]), intake.corrections
             self._turns.check_after_failure()

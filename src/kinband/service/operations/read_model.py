@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from itertools import islice
 from threading import RLock
 from typing import Any
@@ -34,7 +34,6 @@ from kinband.records import Decision, alternative_of
 from kinband.service.ledger import Event, Head
 from kinband.service.ledger.events import FIRST
 from kinband.service.ledger.snapshots import Shown
-from kinband.service.operations.counters import Seen, put_on_record
 from kinband.service.operations.keeping import (
     Past,
     Records,
@@ -51,6 +50,7 @@ from kinband.service.operations.keeping import (
     unpacked_lists,
     without,
 )
+from kinband.service.operations.matching import Seen, put_on_record
 from kinband.service.operations.records import (
     KEPT_POINTS,
     KEPT_SLOTS,
@@ -103,6 +103,10 @@ _SHORT = 100  # decisions that are put together while others wait
 _AT_ONCE = 1000  # decisions that are looked through before it is known whether more are wanted
 _TRIMMED = 1000  # events after which what is old is left to the ledger
 
+OVERDUE = timedelta(days=1)
+"""For how long an order that nobody confirmed in time is known as such."""
+Expired = tuple[str, datetime]
+"""An order that expired, and when."""
 Report = tuple[str | None, int | None, str]
 """What the network said of a decision: its id, the arm that runs, the comment."""
 
@@ -175,6 +179,7 @@ class ReadModel:
         self._waiting: dict[str, None] = {}  # ids, in order
         self._withdrawn: dict[str, str] = {}  # what waits again, by station
         self._orders: dict[str, str] = {}  # what is approved or ordered, by station, in order
+        self._unconfirmed: dict[str, Expired] = {}  # by station, the last order that expired unconfirmed, of a day
         self._tally = Tally()
         self._trails: dict[str, Trail] = {}
         self._changes: dict[str, deque[ReportedChange]] = defaultdict(_last_changes)
@@ -302,6 +307,7 @@ class ReadModel:
             values: dict[str, Any] = {
                 "seq": self.seq, "checksum": self.checksum, "mode": self.mode, "moded": self.moded,
                 "manner": self.manner, "orders": dict(self._orders), "withdrawn": dict(self._withdrawn),
+                "unconfirmed": {name: [key, at.isoformat()] for name, (key, at) in self._unconfirmed.items()},
                 "rails": {**asdict(self.rails), "at": iso(self.rails.at)}, "clock": [self.clock[0], iso(self.clock[1])],
                 "decisions": self.decisions.count, "counts": dict(self.counts), "statuses": dict(self.statuses),
                 "rails_refused": dict(self.rails_refused), "waiting": list(self._waiting),
@@ -352,6 +358,8 @@ class ReadModel:
             self._waiting = dict.fromkeys(values["waiting"])
             self.manner = checked_manner(values.get("manner", "assumed"))
             self._orders, self._withdrawn = dict(values.get("orders", {})), dict(values.get("withdrawn", {}))
+            gone = values.get("unconfirmed", {})
+            self._unconfirmed = {name: (key, datetime.fromisoformat(at)) for name, (key, at) in gone.items()}
             names = [one["station"] for one in values["stations"]]
             ids = unpacked_lists(names, without(arrays, "points"))
             times = unpacked_lists(names, without(arrays, "times")) if "times.sizes" in arrays else ids  # else in order
@@ -432,6 +440,10 @@ class ReadModel:
     def orders(self) -> list[DecisionRecord]:
         """Return what is approved or ordered, in the order in which it was approved."""
         return [self.decisions[key] for key in self._orders.values()]
+
+    def unconfirmed(self, now: datetime) -> list[str]:
+        """Return the last order of each station that expired within a day before anybody confirmed it, by its id."""
+        return [key for key, at in self._unconfirmed.values() if now - at < OVERDUE]
 
     def order(self, station: str) -> DecisionRecord | None:
         """Return the change of a station that is approved or ordered."""
@@ -713,6 +725,10 @@ class ReadModel:
                 self.backs.pop(event.station, None)
             return
         verdict = Verdict.from_dict(said["verdict"]) if "verdict" in said else self.decisions[key].verdict
+        if status == "expired" and self.decisions[key].status == "ordered":
+            at = datetime.fromisoformat(said["at"])
+            kept = {name: one for name, one in self._unconfirmed.items() if at - one[1] < OVERDUE}
+            self._unconfirmed = {**kept, event.station: (key, at)}
         self._pass(datetime.fromisoformat(said["at"]))
         self._count(status)
         self._update(key, verdict=verdict, status=status, **_times(said))

@@ -99,3 +99,10 @@ def test_who_may_only_look_sends_no_counters_and_somebody_has_to_be_asked_for(se
     assert (answer.status_code, answer.json()["code"]) == (409, "no_counters")
     answer = service.client().post("/v1/decisions", json={"stations": ["X9"]})
     assert answer.status_code == 404
+
+
+def test_a_file_within_json_is_refused_with_how_it_is_sent(tmp_path: Path) -> None:
+    with served(tmp_path) as service:
+        answer = service.client("operator").post("/v1/counters", json={"file": "station,time\n"})
+        assert answer.status_code == 422
+        assert "a file is sent as it is, with its Content-Type" in answer.json()["detail"]

@@ -147,6 +147,25 @@ def test_what_waits_for_its_window_is_told_when_it_is_ordered_and_why_it_failed(
     assert _in_words(failed).splitlines()[1:] == ["  a: the cell is locked"]
 
 
+def test_what_was_not_confirmed_in_time_is_told_with_the_reason(ledger: Ledger, web: Receiver) -> None:
+    clock = Clock()
+    night = "maintenance: [{from: '22:00', to: '23:00'}]\n"
+    operations = begin(ledger, text=night, mode="assist", manner="confirmed", clock=clock)
+    told = Told(operations, target(web, "expired"))
+    made = ask(operations, a=3, b=3)
+    operations.approve([one.id for one in made.values() if one.status == "waiting"], actor="ada")
+    for hours in (10.5, 1):  # its window is open, then shut again
+        told.step()
+        assert not web.came
+        clock.pass_(hours=hours)
+        operations.orders.settle()
+    told.step()
+    [expired] = (notice for body in web.bodies() for notice in body["notices"])
+    assert expired["topic"] == "expired"
+    assert expired["text"] == "2 approved changes have expired (it was not confirmed in time): a, b."
+    assert _in_words(expired).splitlines()[1] == "  a: it was not confirmed in time"
+
+
 def test_the_week_comes_once_when_it_is_over(url: str, web: Receiver) -> None:
     clock = Clock()  # a Wednesday
     with closing(Ledger.open(url, clock=clock)) as ledger:

@@ -1,4 +1,4 @@
-"""Counters as they come: they become the states that stations are asked with, and the rewards of what was decided.
+"""What counters bring: the states that stations are asked with, and the rewards of what was decided.
 
 A row says what was measured of a station in a period. Its state features are the state of the station for a slot that
 begins when the period ends; its reward is that of the decision whose slot began in the period. Rows may come late,
@@ -9,7 +9,7 @@ arrive counts.
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import isclose
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from kinband.service.operations.slots import at_ticks, ticks_of
 
 KEPT_PERIODS = 24
 """Of how many periods of a station the state is kept at hand."""
+_AHEAD = timedelta(minutes=5)  # that another clock may be ahead
 MOST_CORRECTIONS = 100
 """How many rewards one call puts right; the rest waits until the rows are sent again."""
 
@@ -187,6 +188,7 @@ def intake_of(
     setup: Setup,
     *,
     id_of: Any,
+    now: datetime,
 ) -> Intake:
     """Return what rows bring, as things stand; nothing is changed.
 
@@ -197,6 +199,7 @@ def intake_of(
         decisions: Decisions by id.
         setup: What rewards may be.
         id_of: From the number of a decision to its id.
+        now: The time; periods that begin later were measured by a clock that is wrong.
     """
     made, fresh, earned = Intake(), Seen(), dict[str, Row]()
     for row in arrived.rows:
@@ -205,6 +208,10 @@ def intake_of(
             what = "of stations that nobody knows" if station is None else "of stations that have left"
             code = "unknown_station" if station is None else "left"
             made.unused.add(code, f"{what}: let them join, or check the column", f"{row.place}: {row.station!r:.40}")
+            continue
+        if row.begin > now + _AHEAD:
+            what = "of periods that have not begun: check the clock and the zone of who sends them"
+            made.unused.add("future", what, f"{row.place}: {row.begin.isoformat()}")
             continue
         news, other = _state(fresh, seen, row)
         matched, again = _reward(made, earned, row, station, decisions, setup, id_of)
