@@ -8,6 +8,7 @@ Hochberg (1995), of likelihood ratios by Wang and Ramdas (2022). SciPy does the 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import floor, inf, isfinite, isnan, log10, nan
 from statistics import NormalDist
 
@@ -87,12 +88,18 @@ def normal(value: float, std: float) -> Estimate:
 
 def student(value: float, variance: float, groups: int) -> Estimate:
     """Return a number whose variance was estimated from so many groups; fewer than two give no interval."""
-    from scipy.stats import t
-
     if groups < 2:
         return Estimate(value)
-    reach = float(t.ppf(0.5 + LEVEL / 2.0, groups - 1)) * variance**0.5
+    reach = _student_reach(groups - 1) * variance**0.5
     return Estimate(value, value - reach, value + reach)
+
+
+@lru_cache(maxsize=1024)  # SciPy checks its arguments for longer than it counts
+def _student_reach(freedom: int) -> float:
+    """Return how many standard deviations the interval of a number reaches, by the degrees of freedom."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.5 + LEVEL / 2.0, freedom))
 
 
 def share_of(hits: int, count: int) -> Estimate:

@@ -361,7 +361,8 @@ def evidence_of(
         setup: For the kernel, the noise, the prior mean and the names.
         K_Z: The task matrix to share by, (M, M).
     """
-    part, alone = Part(rows, related(K_Z, task)), Part(rows, [task])
+    kin = related(K_Z, task)
+    part, alone = Part(rows, kin[np.isin(kin, rows.tasks) | (kin == task)]), Part(rows, [task])
     past, own = (one.hindsight(setup.kernel, K_Z, mean=setup.mean) for one in (part, alone))
     here, self_ = np.full(len(X), part.local(task)), np.zeros(1, dtype=np.int64)
     C = past.covariance(here, X, known=len(part))

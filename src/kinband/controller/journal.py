@@ -177,14 +177,14 @@ def id_of(number: int) -> str:
 class _Remembered(Mapping[str, T]):
     """What a journal holds of decisions, and looks up of the others."""
 
-    def __init__(self, numbers: Sequence[int], find: Callable[[str], T | None]) -> None:
+    def __init__(self, numbers: Sequence[int] | IntArray, find: Callable[[str], T | None]) -> None:
         self._numbers, self._find = numbers, find
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def __iter__(self) -> Iterator[str]:
-        return map(id_of, self._numbers)
+        return map(id_of, map(int, self._numbers))
 
     def __getitem__(self, key: str) -> T:
         found = self._find(key)
@@ -261,7 +261,7 @@ class Journal:
         """Every reward by id, in the order of telling, as corrected since."""
         if self._past is None:
             return self._told
-        return _Remembered(self._learned.rows.number.tolist(), self._told_of)
+        return _Remembered(self._learned.rows.number, self._told_of)
 
     @property
     def rows(self) -> ToldRows:

@@ -38,22 +38,24 @@ def tag(name: str, *inside: str, **attributes: object) -> Markup:
 
     What is inside and what attributes say is escaped unless it is `Markup`.
     """
-    said = "".join(
-        [f' {_attribute(key)}="{_escaped(value)}"' for key, value in attributes.items() if value is not None]
-    )
-    end = f">{''.join(map(_escaped, inside))}</{name}>" if inside else "/>"
-    return Markup(f"<{name}{said}{end}")  # noqa: S704 - every part is escaped
+    said = "".join([f'{_before(key)}{_escaped(value)}"' for key, value in attributes.items() if value is not None])
+    if not inside:
+        return Markup(f"<{name}{said}/>")  # noqa: S704 - every part is escaped
+    return Markup(f"<{name}{said}>{''.join(map(_escaped, inside))}</{name}>")  # noqa: S704
 
 
 @cache
-def _attribute(key: str) -> str:
-    return key.rstrip("_").replace("_", "-")
+def _before(key: str) -> str:
+    """Return what stands before the value of an attribute."""
+    return f' {key.rstrip("_").replace("_", "-")}="'
 
 
 def _escaped(value: object) -> str:
-    if isinstance(value, Markup):
-        return value
-    return number(value) if isinstance(value, float) else escape(str(value))
+    if type(value) is str:
+        return value if value.isalnum() else escape(value)
+    if isinstance(value, float):
+        return number(value)
+    return value if isinstance(value, Markup) else escape(str(value))
 
 
 # --- From values to places: linear scales, round ticks --------------------------------------------------------------

@@ -7,7 +7,7 @@ or enough has been read.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kinband.service import tables
-from kinband.service.dashboard.chosen import Range
-from kinband.service.dashboard.dashboard import RANGE, Dashboard, Text
+from kinband.service.dashboard.chosen import Range, range_kept
+from kinband.service.dashboard.dashboard import Dashboard, Text
 from kinband.service.dashboard.rows import names_of
 from kinband.service.dashboard.text import KIND_WORDS, utc, with_query
 from kinband.service.ledger import Event
@@ -42,36 +42,32 @@ class Filters:
     """Which events are wanted; empty for all.
 
     Attributes:
+        chosen: Over which time, as elsewhere.
         station: Of this station.
         kind: Of this kind; one that does not exist is none.
         actor: Done by this one.
-        since: From this day or minute on, UTC.
-        until: Up to the end of this day or minute, UTC.
-        range: A preset instead of the two, one of `chosen.PRESETS`.
         every: "1" if decisions, verdicts and rewards are wanted beside what people did; a file has them all the same.
     """
 
+    chosen: Annotated[Range, Depends()]
     station: Text = ""
     kind: Text = ""
     actor: Text = ""
-    since: Text = ""
-    until: Text = ""
-    range: Text = ""
     every: Text = ""
 
     @property
     def given(self) -> bool:
         """Whether anything is left out by them."""
-        return any((self.station, self.kind, self.actor, self.since, self.until, self.chosen.name != "all"))
+        return any((self.station, self.kind, self.actor, self.chosen.name != "all"))
 
     @property
-    def chosen(self) -> Range:
-        """The time range."""
-        return Range(self.range, self.since, self.until)
+    def others(self) -> dict[str, str]:
+        """What else than the time range is wanted."""
+        return {name: getattr(self, name) for name in ("station", "kind", "actor", "every")}
 
     def link(self, path: str, **further: object) -> str:
         """Return an address with these filters."""
-        return with_query(path, **asdict(self), **further)
+        return with_query(path, **self.others, **range_kept(self.chosen), **further)
 
 
 def add_pages(dashboard: Dashboard) -> None:
@@ -109,7 +105,7 @@ def audit(operations: Operations, filters: Filters, *, before: int | None) -> di
     found = _page(operations, filters, _bounds(operations, filters, before))
     names = names_of(operations)
     return {
-        "times": filters.chosen.shown("/audit", **_others(filters)),
+        "times": filters.chosen.shown("/audit", **filters.others),
         "filters": filters,
         "kinds": KIND_WORDS,
         "events": [(event, names.sentence(event)) for event in found.events],
@@ -120,11 +116,6 @@ def audit(operations: Operations, filters: Filters, *, before: int | None) -> di
         "file": replace(filters, every="").link("/audit.csv"),
         "clear": with_query("/audit", every=filters.every),
     }
-
-
-def _others(filters: Filters) -> dict[str, str]:
-    """Return what else than the time range is wanted."""
-    return {name: value for name, value in asdict(filters).items() if name not in RANGE}
 
 
 def _page(operations: Operations, filters: Filters, bounds: Bounds) -> Found:

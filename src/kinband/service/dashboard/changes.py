@@ -20,7 +20,7 @@ from kinband.impact import Change, Judged, Panel, judge_changes
 from kinband.service.dashboard.charts import Line, Marker, thinned, time_chart
 from kinband.service.dashboard.dashboard import Dashboard, Text
 from kinband.service.dashboard.rows import Moves, Names, names_of
-from kinband.service.dashboard.text import figure, time_text, utc, with_query
+from kinband.service.dashboard.text import BY_WORDS, figure, time_text, utc, with_query
 from kinband.service.operations import Operations, ReadModel
 from kinband.service.operations.read_model import ReportedChange
 from kinband.service.operations.records import Point
@@ -124,6 +124,11 @@ def plain_difference(before: Sequence[float], after: Sequence[float]) -> Estimat
 
 def change(operations: Operations, station: str, at: str) -> dict[str, Any]:
     """Return what the page shows, or refuse where there was no such change."""
+    if not station:
+        raise NotFoundError(
+            "the address of a change names its station and its time", argument="station",
+            hint="open it from the page of its station; changes of today are on the plan page, under done today",
+        )  # fmt: skip
     names = names_of(operations)
     with operations.looking() as read_model:
         made = [one for one in read_model.changes(station) if one.arm is not None and one.arm != one.before]
@@ -154,6 +159,7 @@ def change(operations: Operations, station: str, at: str) -> dict[str, Any]:
         "slots": (len(before), len(after)),
         "difference": plain_difference(before, after),
         "chart": _chart(points, one, made, judged, names, rows=rows),
+        "whose": sorted({other.by for other in _within(made, points)} & set(BY_WORDS)),
         "range": with_query("", since=f"{seen[0]:%Y-%m-%dT%H:%M}", until=f"{seen[1]:%Y-%m-%dT%H:%M}"),
     }
 
@@ -199,6 +205,11 @@ def _judged(station: str, rows: Rows, *, at: datetime) -> tuple[Judged | None, s
     return (found.judged[0], "") if found.judged else (None, found.unjudged[0].reason)
 
 
+def _within(made: Sequence[ReportedChange], points: Sequence[Point]) -> list[ReportedChange]:
+    """Return the changes within some slots."""
+    return [other for other in made if points and points[0].at <= other.at <= points[-1].at]
+
+
 def _chart(
     points: Sequence[Point],
     one: ReportedChange,
@@ -224,8 +235,7 @@ def _chart(
     low = min(known, default=0.0)
     marks = [
         Marker(other.at, other.by, f"{time_text(other.at)}: to {names.text(other.arm)}", low)
-        for other in made
-        if points[0].at <= other.at <= points[-1].at
+        for other in _within(made, points)
     ]
     lines = [Line("without the change", would, "two")] if otherwise else []
     return time_chart(

@@ -69,6 +69,8 @@ def thinned(
 ) -> tuple[list[datetime], list[list[float | None]]]:
     """Return series with at most `MOST_POINTS` points: means of neighbours, where any of them is known."""
     size = max(1, -(-len(times) // MOST_POINTS))
+    if size == 1:
+        return list(times), [list(values) for values in series]
     starts = range(0, len(times), size)
     return [times[i] for i in starts], [[_mean(values[i : i + size]) for i in starts] for values in series]
 
@@ -353,15 +355,20 @@ def cell_chart(
     return tag("div", axis, main, class_="chart", role="img", aria_label=says)
 
 
+_HIT = tag("rect", class_="hit", x=-8, y=-_HALF - 8, width=16, height=16 + 2 * _HALF)
+_PLAIN = tag("circle", class_="at-plain", r=2)
+_RUNNING = tag("rect", class_="at-running", x=-_HALF, y=-_HALF, width=2 * _HALF, height=2 * _HALF)
+
+
 def _dot(belief: Belief, x: str, y: float, *, bottom: float) -> Markup:
     """Return a marker for what runs or is chosen, a small dot for the others, each with its words."""
-    shapes = [tag("rect", class_="hit", x=-8, y=-_HALF - 8, width=16, height=16 + 2 * _HALF)]
+    shapes = [_HIT]
     if belief.running or belief.chosen:
         shapes.insert(0, tag("line", class_="drop", y1=0, y2=bottom - y))
     else:
-        shapes.append(tag("circle", class_="at-plain", r=2))
+        shapes.append(_PLAIN)
     if belief.running:
-        shapes.append(tag("rect", class_="at-running", x=-_HALF, y=-_HALF, width=2 * _HALF, height=2 * _HALF))
+        shapes.append(_RUNNING)
     if belief.chosen:
         shapes.append(tag("circle", class_="at-chosen", r=_HALF + 2.0 if belief.running else _HALF))
     return tag("svg", tag("title", belief.says), *shapes, class_="at", x=x, y=y, overflow="visible")

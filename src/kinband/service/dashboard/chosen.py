@@ -190,7 +190,7 @@ class Filters:
             if getattr(self, name)
         ]
         return {"path": path, "q": self.q, "chosen": asdict(self), "choices": choices, "kept": kept,
-                "given": self.given, "chips": chips, "clear": with_query(path, **kept)}  # fmt: skip
+                "given": self.given, "chips": chips, "unfiltered": with_query(path, **kept)}  # fmt: skip
 
 
 def range_kept(chosen: Range) -> dict[str, str]:

@@ -7,6 +7,7 @@ same way, such as the carriers of one antenna, share the wedge as rings.
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -41,21 +42,22 @@ AGES = {  # by which the map tells changes apart, from a moment ago to long ago
     "in the last week": timedelta(days=7),
     "earlier": timedelta.max,
 }
+_AGES = tuple(AGES.values())
 AGE_COLOURS = tuple(ramp(share) for share in (1.0, 0.78, 0.55, 0.32, 0.1))
 
 
-def colour_of(look: Look, by: str, *, ends: tuple[float, float], now: datetime) -> str:
-    """Return the colour of a station; `ends` are the rewards of the ramp's ends."""
+def _colour(look: Look, by: str, *, ends: tuple[float, float], since: tuple[int, str] | None) -> str:
+    """Return the colour of a station; `ends` are the rewards of the ramp's ends, `since` is when it changed."""
     if by == "mode":
         return MODE_COLOURS[look.mode]
     if by == "change":
-        return UNKNOWN if look.changed is None else AGE_COLOURS[age_class(now - look.changed)]
+        return UNKNOWN if since is None else AGE_COLOURS[since[0]]
     return UNKNOWN if look.recent is None else ramp(round(Scale(*ends, 0.0, 1.0)(look.recent), 3))
 
 
 def age_class(age: timedelta) -> int:
     """Return the place of an age among `AGES`."""
-    return sum(age > most for most in AGES.values())
+    return bisect_left(_AGES, age)
 
 
 def _legend(by: str) -> list[tuple[str, str]]:
@@ -120,14 +122,14 @@ def network_map(
         names: What the reward is called.
         kept: What links to stations keep of the address.
     """
-    sectors, found = [], found_at(view.at, (look.station for look in looks))
-    for look in looks:
-        site, colour = sites.get(look.station), colour_of(look, by, ends=ends, now=now)
-        place, azimuth = (None, None) if site is None else ((site.x, site.y), site.azimuth)
-        looked = ("frozen" if look.frozen_by else "", "faded" if look.station not in wanted else "",
-                  "found" if look.station == found else "")  # fmt: skip
-        link, words = station_url(look.station) + kept, _words(look, now, names.kpi)
-        sectors.append(Sector(look.station, colour, link, words, place, azimuth, " ".join(filter(None, looked))))
+    found = found_at(view.at, (look.station for look in looks))
+    sectors = [
+        _sector_of(
+            look, _placed(sites.get(look.station)), by, ends, _since(look, now), names.kpi, kept,
+            look.station not in wanted, look.station == found,
+        )
+        for look in looks
+    ]  # fmt: skip
     coloured = COLOURS[by].replace("reward", names.kpi.name)
     says = f"Map of {counted(len(looks), 'station')}, coloured by {coloured}. Each is a link to its page."
     view = brought(view, sectors, found)
@@ -147,10 +149,45 @@ def network_map(
     }
 
 
-def _words(look: Look, now: datetime, kpi: Called) -> str:
+_Place = tuple[tuple[float, float] | None, float | None]
+"""Where a sector is, and where it looks."""
+
+
+def _placed(site: Site | None) -> _Place:
+    return (None, None) if site is None else ((site.x, site.y), site.azimuth)
+
+
+def _since(look: Look, now: datetime) -> tuple[int, str] | None:
+    """Return how long ago a station changed: the place of that among `AGES`, and in words."""
+    if look.changed is None:
+        return None
+    minutes = (now - look.changed).total_seconds() / 60.0
+    return _age(math.floor(minutes), math.ceil(minutes))
+
+
+@lru_cache(maxsize=4096)
+def _age(full: int, begun: int) -> tuple[int, str]:
+    """Return an age, by its full minutes and by those begun, as a place among `AGES` and in words."""
+    return age_class(timedelta(minutes=begun)), ago(timedelta(minutes=full))
+
+
+@lru_cache(maxsize=8192)  # most look the same from page to page
+def _sector_of(
+    look: Look, placed: _Place, by: str, ends: tuple[float, float], since: tuple[int, str] | None, kpi: Called,
+    kept: str, faded: bool, found: bool,
+) -> Sector:  # fmt: skip
+    """Return a station as the map shows it; `since` is how long ago it changed."""
+    marks = ("frozen" if look.frozen_by else "", "faded" if faded else "", "found" if found else "")
+    return Sector(
+        look.station, _colour(look, by, ends=ends, since=since), station_url(look.station) + kept,
+        _words(look, since, kpi), placed[0], placed[1], " ".join(filter(None, marks)),
+    )  # fmt: skip
+
+
+def _words(look: Look, since: tuple[int, str] | None, kpi: Called) -> str:
     reward = f"recent {kpi.name} {figure(look.recent)} {kpi.unit}".rstrip()
     reward = "no reward known yet" if look.recent is None else reward
-    change = "never changed" if look.changed is None else f"changed {ago(look.changed, now)}"
+    change = "never changed" if since is None else f"changed {since[1]}"
     frozen = f", frozen by {'the rails' if look.frozen_by == 'rails' else 'a person'}" if look.frozen_by else ""
     return f"{look.station}: {reward}, {look.mode}, runs {look.running}, {change}{frozen}"
 
@@ -231,27 +268,46 @@ def sector_map(sectors: Sequence[Sector], *, says: str, view: View = WHOLE, foun
         view: What is seen of it, and how close.
         found: The station that is looked for.
     """
-    places = [sector.place for sector in sectors if sector.place is not None]
-    if not places:
+    placed = tuple((one.name, one.place, one.azimuth) for one in sectors if one.place is not None)
+    if not placed:
         return Markup(""), ""
-    ground, sites = Ground.of(places), dict[tuple[float, float], dict[float | None, list[Sector]]]()
-    for sector in sectors:
-        if sector.place is not None:
-            sites.setdefault(ground.at(sector.place), {}).setdefault(sector.azimuth, []).append(sector)
+    laid, shown = _laid(placed, view, found), [one for one in sectors if one.place is not None]
+    picture = tag(
+        "svg", *(_sector(shown[i], shape) for i, shape in laid.shapes), laid.ruler, class_="map",
+        viewBox=box_text(laid.box), role="group", aria_label=says, data_zoom=view.close,
+        data_size=f"{number(laid.size[0])} {number(laid.size[1])}",
+    )  # fmt: skip
+    return tag("div", picture, laid.names, class_="map-box"), laid.length
+
+
+class Laid(NamedTuple):
+    """What of a map stays while its stations do: its sides, what is seen, shapes by number, names, the bar's length."""
+
+    size: tuple[float, float]
+    box: tuple[float, float, float, float]
+    shapes: Sequence[tuple[int, Markup]]
+    names: Markup
+    ruler: Markup
+    length: str
+
+
+@lru_cache(maxsize=4)
+def _laid(placed: tuple[tuple[str, tuple[float, float], float | None], ...], view: View, found: str) -> Laid:
+    """Return where sectors lie: name, place and direction of each are given."""
+    ground = Ground.of([place for _, place, _ in placed])
+    sites: dict[tuple[float, float], dict[float | None, list[int]]] = {}
+    for i, (_, place, azimuth) in enumerate(placed):
+        sites.setdefault(ground.at(place), {}).setdefault(azimuth, []).append(i)
     box = view.box(*ground.size)
-    drawn = [
-        _sector(sector, _shape(*at, azimuth, ground.reach, ring, len(same)))
+    shapes = [
+        (i, _shape(*at, azimuth, ground.reach, ring, len(same)))
         for at, site in sites.items()
         for azimuth, same in site.items()
-        for ring, sector in enumerate(same)
+        for ring, i in enumerate(same)
     ]
-    ruler, length = _ruler(box, ground.scale)
-    picture = tag(
-        "svg", *drawn, ruler, class_="map", viewBox=box_text(box), role="group", aria_label=says, data_zoom=view.close,
-        data_size=f"{number(ground.size[0])} {number(ground.size[1])}",
-    )  # fmt: skip
-    names = names_on(_labels(sites, found, reach=ground.reach, each=ground.reach * 620 / box[2] > _ROOMY), box)
-    return tag("div", picture, names, class_="map-box"), length
+    named = {at: {way: [placed[i][0] for i in same] for way, same in site.items()} for at, site in sites.items()}
+    labels = _labels(named, found, reach=ground.reach, each=ground.reach * 620 / box[2] > _ROOMY)
+    return Laid(ground.size, box, shapes, names_on(labels, box), *_ruler(box, ground.scale))
 
 
 def _ruler(box: tuple[float, float, float, float], scale: float) -> tuple[Markup, str]:
@@ -264,7 +320,7 @@ def _ruler(box: tuple[float, float, float, float], scale: float) -> tuple[Markup
 
 
 def _labels(
-    sites: Mapping[tuple[float, float], Mapping[float | None, Sequence[Sector]]],
+    sites: Mapping[tuple[float, float], Mapping[float | None, Sequence[str]]],
     found: str,
     *,
     reach: float,
@@ -273,7 +329,7 @@ def _labels(
     """Return the names on the map, that of what is looked for first: of sectors where there is room, else of sites.
 
     Args:
-        sites: Sectors by place and direction.
+        sites: The names of sectors by place and direction.
         found: What is looked for.
         reach: How long a wedge is.
         each: Whether there is room for the names of sectors.
@@ -281,14 +337,14 @@ def _labels(
     labels = list[Label]()
     for (x, y), site in sites.items():
         if not each:
-            labels.append(Label(site_name([one.name for same in site.values() for one in same]), x, y))
+            labels.append(Label(site_name([name for same in site.values() for name in same]), x, y))
         for azimuth, same in site.items():
             turn, out = (0.0, 0.0) if azimuth is None else (math.radians(azimuth), 0.62 * reach)
-            for ring, one in enumerate(same):
-                if each or one.name == found:
+            for ring, name in enumerate(same):
+                if each or name == found:
                     part = out * (len(same) - ring) / len(same)
-                    label = Label(one.name, x + part * math.sin(turn), y - part * math.cos(turn))
-                    labels.insert(0 if one.name == found else len(labels), label)
+                    label = Label(name, x + part * math.sin(turn), y - part * math.cos(turn))
+                    labels.insert(0 if name == found else len(labels), label)
     return labels
 
 
@@ -303,7 +359,6 @@ def _round_below(most: float) -> float:
     return max(step * power for step in (1.0, 2.0, 5.0) if step * power <= most)
 
 
-@lru_cache(maxsize=8192)  # sectors stay where they are from page to page
 def _shape(x: float, y: float, azimuth: float | None, reach: float, ring: int, rings: int) -> Markup:
     outer, inner = reach * (rings - ring) / rings, reach * (rings - ring - 1) / rings
     if azimuth is None:

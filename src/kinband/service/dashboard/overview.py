@@ -1,5 +1,6 @@
 """The first page: how the network does, on a map and in a few figures; the stop switch and the mode of all stations."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -134,7 +135,9 @@ def _range(known: Sequence[float]) -> tuple[float, float]:
     if not known:
         return 0.0, 1.0
     cut = len(known) // 20
-    return known[cut], known[-1 - cut]
+    low, high = known[cut], known[-1 - cut]
+    digits = 2 - math.floor(math.log10(high - low)) if high > low else 6  # a thousandth of the span cannot be seen
+    return round(low, digits), round(high, digits)
 
 
 # --- Reward over time -----------------------------------------------------------------------------------------------

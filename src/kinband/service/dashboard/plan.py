@@ -49,7 +49,7 @@ ONLY = {
 }
 """What of a part is shown."""
 SORTS = {"gain": True, "station": False, "tried": True, "at": False}
-"""What the page may be sorted by, the first at first, and whether the largest comes first unless it is said."""
+"""What the page may be sorted by, and whether the largest comes first unless it is said."""
 
 
 def add_pages(dashboard: Dashboard) -> None:
@@ -142,22 +142,40 @@ class Asked:
             >>> Asked.of("", q="", only="", sort="", down="")
             Asked(show='waiting', q='', only='', sort='gain', down=True)
         """
-        known = sort if sort in SORTS else next(iter(SORTS))
-        way = SORTS[known] if sort != known or down not in ("0", "1") else down == "1"
         shown = show if show in PARTS else next(iter(PARTS))
+        known = sort if sort in SORTS else _sort_of(shown)
+        way = _way(known, shown) if sort != known or down not in ("0", "1") else down == "1"
         return cls(shown, q.strip(), only if only in ONLY else "", known, way)
+
+    @property
+    def as_usual(self) -> bool:
+        """Whether it is in the order in which this part of the page comes by itself."""
+        return (self.sort, self.down) == (_sort_of(self.show), _way(_sort_of(self.show), self.show))
 
     def link(self, path: str = "/plan", **other: Any) -> str:
         """Return the address that asks for this, but for some of it; what is so anyway is left out."""
         asked = replace(self, **other)
-        down = None if asked.down == SORTS[asked.sort] else str(int(asked.down))
-        sort = None if asked.sort == next(iter(SORTS)) and down is None else asked.sort
+        if self.as_usual and asked.show != self.show:
+            sort = _sort_of(asked.show)
+            asked = replace(asked, sort=sort, down=_way(sort, asked.show))
+        down = None if asked.down == _way(asked.sort, asked.show) else str(int(asked.down))
         show = None if asked.show == next(iter(PARTS)) else asked.show
-        return with_query(path, show=show, q=asked.q, only=asked.only, sort=sort, down=down)
+        said = None if asked.as_usual else asked.sort
+        return with_query(path, show=show, q=asked.q, only=asked.only, sort=said, down=down)
 
     def sorted_by(self, sort: str) -> str:
         """Return the address of the same in another order: that of a column, or the other way round."""
-        return self.link(sort=sort, down=not self.down if sort == self.sort else SORTS[sort])
+        return self.link(sort=sort, down=not self.down if sort == self.sort else _way(sort, self.show))
+
+
+def _sort_of(show: str) -> str:
+    """Return what a part of the page is sorted by at first: what came to an end by time, all else by gain."""
+    return "at" if show == "done" else next(iter(SORTS))
+
+
+def _way(sort: str, show: str) -> bool:
+    """Return whether the largest comes first unless it is said; of what came to an end, the latest."""
+    return SORTS[sort] or (sort, show) == ("at", "done")
 
 
 class Wait(NamedTuple):

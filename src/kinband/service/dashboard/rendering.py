@@ -9,11 +9,13 @@ import hashlib
 import hmac
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from functools import cache
+from collections.abc import Callable, Hashable
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
 from jinja2 import Environment
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -108,7 +110,32 @@ def environment() -> Environment:
         "marker_shapes": charts.MARKER_SHAPES,
         "sparkline": charts.sparkline,
         "version": __version__,
+        "remembered": {name: remembered(name) for name in _ROWS},
     }
+    return made
+
+
+_ROWS = (
+    "station_row",
+    "plan_row",
+    "lowest_row",
+    "hope_row",
+    "decision_row",
+    "event_row",
+    "ramp_key",
+    "station_links",
+    "station_options",
+)  # macros of rows.html
+
+
+def remembered(macro: str) -> Callable[..., Markup]:
+    """Return a macro of `rows.html` that makes a row once of the same values: after an event most rows are the same."""
+
+    @lru_cache(maxsize=4096)
+    def made(*given: Hashable) -> Markup:
+        row: Markup = getattr(environment().get_template("rows.html").module, macro)(*given)
+        return row
+
     return made
 
 

@@ -7,10 +7,11 @@ of one: the rule returns to what is known to be safe (docs/learning.md). Pages t
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kinband.records import best_of
-from kinband.service.dashboard.text import knobs, sentence, value_text
+from kinband.service.dashboard.text import knobs, sentence, time_text, value_text
 from kinband.service.ledger import Event
 from kinband.service.operations import DecisionRecord, Operations, ReadModel, StationState
 from kinband.service.operations.records import REWARD, Called, expected_gain
@@ -19,6 +20,8 @@ from kinband.space import ConfigurationSpace
 
 SLOTS = 24
 """Over how many slots "recent" goes."""
+
+_MOMENT = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?\+00:00")  # as sentences of the record have times
 
 Moves = tuple[tuple[str, str, str], ...]
 """Knobs that move: name, old value, new value."""
@@ -60,7 +63,8 @@ class Names:
         return "\N{NO-BREAK SPACE}".join(filter(None, [value_text(value), self.called(name).unit]))
 
     def words(self, text: str) -> str:
-        """Return a sentence of the record under the names of people."""
+        """Return a sentence of the record under the names of people, with its times as pages have them."""
+        text = _MOMENT.sub(lambda found: f"{time_text(found[0])} UTC", text)
         return text if self._said is None else self._said.sub(self._word, text)
 
     def _word(self, found: re.Match[str]) -> str:
@@ -93,9 +97,14 @@ class Names:
 
 
 def names_of(operations: Operations) -> Names:
-    """Return the configurations to choose from."""
+    """Return the configurations to choose from; the same as long as nobody says that things are called otherwise."""
     with operations.looking() as read_model:
-        return Names(operations.space, read_model.called)
+        return _named(operations.space, tuple(read_model.called.items()))
+
+
+@lru_cache(maxsize=16)
+def _named(space: ConfigurationSpace, called: tuple[tuple[str, Called], ...]) -> Names:
+    return Names(space, dict(called))
 
 
 def sites_of(operations: Operations) -> dict[str, Site]:

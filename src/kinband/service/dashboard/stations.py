@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import lru_cache
 from typing import Annotated, Any
 
 from fastapi import Depends
@@ -196,13 +197,21 @@ def station(operations: Operations, name: str, chosen: Range, *, evidence: bool 
         "rows": [row_of(record, names, gains=False) for record in records],
         "features": [(names.called(feature), value) for feature, value in (state.state or {}).items()],
         "site": sites_of(operations).get(name),
+        "still": evidence,
+    }
+    shown |= _past(name, tuple(points), tuple(changes), names)
+    return shown | _outlook(operations, name, state.last, names, evidence=evidence)
+
+
+@lru_cache(maxsize=64)  # what happens elsewhere is no reason to draw it again
+def _past(name: str, points: tuple[Point, ...], changes: tuple[ReportedChange, ...], names: Names) -> Mapping[str, Any]:
+    """Return what is shown of the slots and changes of a station."""
+    return {
         "reward_chart": _reward_chart(points, name, names.kpi.name),
         "knob_charts": _knob_charts(points, changes, names) if points else [],
         "effects": effects_of(name, points, changes, names, most=_EFFECTS),
         "whose": sorted({change.by for change in changes} & set(BY_WORDS)),
-        "still": evidence,
     }
-    return shown | _outlook(operations, name, state.last, names, evidence=evidence)
 
 
 def _reward_chart(points: Sequence[Point], name: str, kpi: str) -> Markup:

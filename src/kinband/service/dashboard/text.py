@@ -169,9 +169,9 @@ def lasting(span: timedelta) -> str:
     return "less than a minute"
 
 
-def ago(then: datetime, now: datetime) -> str:
+def ago(age: timedelta) -> str:
     """Return how long ago something was, roughly."""
-    return f"{lasting(now - then)} ago" if now - then >= timedelta(minutes=1) else "just now"
+    return f"{lasting(age)} ago" if age >= timedelta(minutes=1) else "just now"
 
 
 # --- Addresses of pages ---------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ FOLDER = "-archive"
 
 _BLOCK = 1000  # events of a member
 _READ = 8  # members that are kept unpacked
+_AT_HAND = 2048  # events that were asked for
 _FILTERS = ("kinds", "station", "actor", "decision", "key", "slot", "round")
 _COLUMNS = tuple(one.name for one in fields(Event) if one.name not in ("seq", "checksum"))
 _BROKEN = (OSError, KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
@@ -127,6 +128,7 @@ class Archive:
         self._heads: dict[str, dict[str, Any]] = {}
         self._index: dict[tuple[str, str], Any] = {}
         self._blocks: OrderedDict[tuple[str, int], list[Event]] = OrderedDict()
+        self._events: OrderedDict[int, Event] = OrderedDict()
 
     def read(
         self,
@@ -194,8 +196,18 @@ class Archive:
         return np.flatnonzero(mask) + segment.first
 
     def _event(self, segment: Segment, seq: int) -> Event:
+        """Return an event; the last ones asked for are at hand, since those of one station lie in many members."""
+        with self._lock:
+            if seq in self._events:
+                self._events.move_to_end(seq)
+                return self._events[seq]
         number, place = divmod(seq - segment.first, _BLOCK)
-        return self._block(segment, number)[place]
+        found = self._block(segment, number)[place]
+        with self._lock:
+            self._events[seq] = found
+            while len(self._events) > _AT_HAND:
+                self._events.popitem(last=False)
+        return found
 
     def _block(self, segment: Segment, number: int) -> list[Event]:
         """Return the events of a member, which fit into the chain."""

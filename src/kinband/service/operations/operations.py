@@ -86,6 +86,7 @@ class Operations:
     def __init__(self, standing: Standing) -> None:
         self.turns, self.read_model, self.space = standing.turns, standing.read_model, standing.rails.space
         self._standing, self._outlooks, self._known_rows = standing, Outlooks(), KnownRows()
+        self._sites: tuple[object, dict[str, Site]] = None, {}  # with what is known of stations
         self.now, self.reading, self.looking, self.decision = (
             standing.now, standing.reading, standing.looking, standing.decision,
         )  # fmt: skip
@@ -224,8 +225,13 @@ class Operations:
 
     @property
     def sites(self) -> dict[str, Site]:
-        """Where sectors stand, as far as their descriptors say."""
-        return sites_of(self.turns.unlocked.current.descriptors)
+        """Where sectors stand, as far as their descriptors say; worked out when these change."""
+        descriptors = self.turns.unlocked.current.descriptors
+        known, sites = self._sites
+        if known is not descriptors:
+            sites = sites_of(descriptors)
+            self._sites = descriptors, sites
+        return sites
 
     def refresh(self) -> None:
         """Take in what other processes have recorded."""

@@ -131,6 +131,9 @@ class DecisionRecord:
     begins: datetime | None = None
     past: bool = False
 
+    def __hash__(self) -> int:  # what makes a decision is no value that could be hashed
+        return hash((self.decision.id, self.status, self.reward, self.decided_by))
+
     @property
     def when(self) -> datetime:
         """When its slot began: as was said, else when it was asked for."""

@@ -2,6 +2,8 @@
 
 import json
 import re
+import sys
+from collections.abc import Callable
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -104,11 +106,45 @@ def test_every_page_is_there_for_a_network_at_work(
             assert "outage" in words
 
 
+def test_a_page_that_remembers_what_it_made_is_as_one_that_has_made_nothing_yet(tmp_path: Path) -> None:
+    with network(tmp_path, [f"s{i}" for i in range(7)], mode="autonomous") as web:
+        client, ids = web.browser(), web.play(30)
+        paths = [*PAGES, "/?range=6h", "/?zoom=2&at=s3", "/stations?sort=hope", "/stations/s0", "/stations/s6?range=6h"]
+
+        def pages() -> list[str]:
+            return [client.get(path).text for path in paths]
+
+        happenings: list[Callable[[], object]] = [
+            lambda: web.operations.tell({ids[-1]: 0.7}, actor="nms"),
+            lambda: web.operations.correct(ids[0], 0.1, actor="nms"),
+            lambda: web.operations.set_mode("shadow", ["s2"], actor="anna"),
+            lambda: web.operations.freeze("s6", why="antenna swap", actor="anna"),
+            lambda: web.operations.roll_back("s0", comment="complaints", override=True, actor="anna"),
+            lambda: web.play(1),
+            lambda: setattr(web.clock, "now", web.clock.now + timedelta(minutes=59)),
+        ]
+        for happens in happenings:
+            pages()
+            happens()
+            remembering = pages()
+            forget()
+            assert pages() == remembering
+
+
+def forget() -> None:
+    """Have the dashboard forget what it made."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(("kinband.service.dashboard", "kinband.html")):
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
+
+
 @pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
 def test_links_on_pages_lead_somewhere(tmp_path: Path, role: str) -> None:
     with network(tmp_path, ["a", *HOSTILE]) as web:
         web.play(2)
-        client, seen, todo = web.browser(role), set[str](), ["/"]
+        client, seen, todo = web.browser(role), set[str](), ["/?q=nobody", "/stations?mode=assist", "/"]
         while todo:
             path = todo.pop()
             kind = re.sub(r"\d+", "0", urlsplit(path).path.split("/")[1])

@@ -344,6 +344,9 @@
   }
 
   document.addEventListener("DOMContentLoaded", function () {
+    if (window.matchMedia("(max-width: 640px)").matches) {  // a phone has no room for what may be wanted
+      document.querySelectorAll("details.tuck:not([data-given])").forEach(function (details) { details.open = false; });
+    }
     var button = document.querySelector("[data-theme-toggle]");
     if (button) toggle(button);
     enliven(document);
