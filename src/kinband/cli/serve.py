@@ -289,7 +289,8 @@ def serve(
         typer.Option(
             metavar="MANNER",
             help="When an order counts as carried out: assumed, at once (at first); confirmed, once the network "
-            "manager says so; network, once the service itself has carried it out. On record from then on.",
+            "manager says so; network, once the service itself has carried it out. On record from then on. With "
+            "--demo, confirmed adds a window at night.",
         ),
     ] = None,
     ssh_config: Annotated[
@@ -337,7 +338,7 @@ def serve(
     if oidc is not None and insecure_local:
         raise BadInputError("--oidc is for a service with access control: leave out --insecure-local")
     others = {
-        "--oidc": oidc, "--orders": orders, "--rails": rails, "--notify": notify, "--name": name,
+        "--oidc": oidc, "--orders": orders == "network", "--rails": rails, "--notify": notify, "--name": name,
         "--reward-range": said.columns.reward_range, "--ray": ray, "--ssh-config": ssh_config,
     }  # fmt: skip
     fed = [
@@ -357,7 +358,9 @@ def serve(
     if demo:
         from kinband.cli.serve_demo import DemoOptions, serve_demo
 
-        serve_demo(DemoOptions(stations, speed, said.seed, ledger), place, insecure_local=insecure_local, level=level)
+        manner = None if orders is None else checked_manner(orders)
+        options = DemoOptions(stations, speed, said.seed, ledger, manner)
+        serve_demo(options, place, insecure_local=insecure_local, level=level)
     elif ledger is not None:
         mode = None if said.mode is None else checked_mode(said.mode)
         network = _network_of(orders, said.mapping, ssh_config, confirm)

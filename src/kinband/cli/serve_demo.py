@@ -30,7 +30,7 @@ from kinband.service.ledger import Ledger
 from kinband.service.operations import DecisionRecord, Mode, Operations
 from kinband.service.operations.records import Called, StationState
 from kinband.service.running import Place
-from kinband.service.schemas import Decision, shown
+from kinband.service.schemas import Decision, Manner, Order, shown
 from kinband.service.starting import rails_for, setup_on_record
 from kinband.similarity import ProjectionWarning
 from kinband.space import ConfigurationSpace
@@ -229,6 +229,8 @@ _LATE, _LOST = 0.04, 0.01  # shares of rewards
 _WRONG_IN = (2, 5, 8)  # slots with a wrong reward: a correction has a sparse posterior learn all rows anew, so early
 _LONGEST_DELAY = 4  # slots
 _TROUBLE_EVERY, _TROUBLE_FOR = 25, 4  # changes, slots
+_FAILS = 0.1  # share of orders
+_WHY = ("the node did not answer", "the cell is locked", "the node refused the value")
 _MANAGER = "network-manager"
 
 
@@ -271,6 +273,18 @@ class Direct:
         """Say that no reward will come."""
         self._operations.call_off(decision, actor=_MANAGER)
 
+    def orders(self) -> list[Order]:
+        """Return what is ordered, and what is approved and due next."""
+        return [shown(Order, one, self._operations.space) for one in self._operations.orders.listed()[1]]
+
+    def confirm(self, decision: str) -> None:
+        """Say that an order is carried out."""
+        self._operations.confirm(decision, actor=_MANAGER)
+
+    def fail(self, decision: str, why: str) -> None:
+        """Say that an order could not be carried out."""
+        self._operations.fail(decision, why=why, actor=_MANAGER)
+
 
 class Manager:
     """Plays slots of a simulated network: `open_slot`, then `close_slot` when its time is over.
@@ -281,13 +295,22 @@ class Manager:
         clock: The time, moved on by `close_slot`.
         patience: For how many slots a decision may wait for a person.
         seed: Draws what goes wrong.
+        confirms: Whether it carries out orders and says so; they count as carried out at once otherwise.
     """
 
     def __init__(
-        self, network: DemoNetwork, client: Direct | KinbandClient, clock: DemoClock, *, patience: int, seed: int
+        self,
+        network: DemoNetwork,
+        client: Direct | KinbandClient,
+        clock: DemoClock,
+        *,
+        patience: int,
+        seed: int,
+        confirms: bool = False,
     ) -> None:
         self.network, self.client, self.clock, self.patience = network, client, clock, patience
-        self._rng = np.random.default_rng([seed, 11])
+        self._rng, self._field = (np.random.default_rng([seed, stream]) for stream in (11, 17))
+        self._confirms = confirms
         self._slot = 0
         self._asked: list[str] = []  # decisions of the present slot
         self._held: dict[str, tuple[str, int]] = {}  # station, since which slot, by decisions that wait
@@ -304,7 +327,9 @@ class Manager:
         self._asked = [made.id for made in self.client.ask(wanted, slot=slot)] if wanted else []
 
     def close_slot(self) -> None:
-        """End the hour: find out what ran, pay for it, and report."""
+        """End the hour: carry out what was ordered, find out what ran, pay for it, and report."""
+        if self._confirms:
+            self._carry_out()
         rewards: dict[str, float] = {}
         for made in self._look([*self._held, *self._asked]):
             if self._still_waits(made) or not made.open or made.run is None:
@@ -317,6 +342,18 @@ class Manager:
         self._put_right()
         self._slot += 1
         self.clock.advance()
+
+    def _carry_out(self) -> None:
+        """Make what is ordered; a few nodes cannot be reached, or do not take it."""
+        for order in self.client.orders():
+            if order.status != "ordered" or order.held is not None:
+                continue
+            fails, why = self._field.random() < _FAILS, str(self._field.choice(_WHY))
+            with _unless_settled():
+                if fails:
+                    self.client.fail(order.id, why)
+                else:
+                    self.client.confirm(order.id)
 
     def _look(self, wanted: list[str]) -> Iterator[Decision]:
         """Decisions as they stand, newest first."""
@@ -422,8 +459,8 @@ def demo_controller(network: DemoNetwork, *, seed: int) -> Controller:
         )  # fmt: skip
 
 
-def demo_rails(network: DemoNetwork) -> str:
-    """Return the file of rails of a demonstration."""
+def demo_rails(network: DemoNetwork, *, window: bool = False) -> str:
+    """Return the file of rails of a demonstration; with `window`, changes are made at night alone."""
     [knob] = network.space.knobs
     frozen, early = network.stations[4], ", ".join(f'"{name}"' for name in network.stations[:3])
     return f"""\
@@ -439,8 +476,11 @@ forbidden:
   - {{from: "07:00", to: "09:00", stations: [{early}], why: the centre wakes up}}
 freeze:
   - {{station: "{frozen}", why: antenna swap}}
-fallback: {{drop: 25%, slots: 3, before: 12, within: 1d, retry_after: 2d}}
-"""
+fallback: {{drop: 25%, slots: 3, before: 12, within: 1d, retry_after: 2d{", outside_windows: on" if window else ""}}}
+{_WINDOW if window else ""}"""
+
+
+_WINDOW = 'maintenance: [{from: "00:00", to: "05:00"}]\n'
 
 
 def mode_of(number: int) -> Mode:
@@ -528,12 +568,15 @@ class DemoOptions:
         speed: How many simulated hours pass in a minute.
         seed: Draws everything random.
         ledger: Where to keep it; None for a folder that is deleted at the end.
+        manner: Who says that an order is carried out; "confirmed" has the simulated network manager do it, in a
+            maintenance window. None for what is on record.
     """
 
     stations: int = 63
     speed: float = 30.0
     seed: int = 0
     ledger: str | None = None
+    manner: Manner | None = None
 
     @property
     def seconds(self) -> float:
@@ -558,10 +601,12 @@ def serve_demo(options: DemoOptions, place: Place, *, insecure_local: bool, leve
         clock = demo_clock(real, seconds=options.seconds)
         ledger = stack.enter_context(closing(Ledger.open(where, clock=clock)))
         network = DemoNetwork(options.stations, seed=options.seed)
-        operations = _operations(ledger, network, clock, seed=options.seed)
-        manager = Manager(network, Direct(operations), clock, patience=_UNATTENDED, seed=options.seed)
+        operations = _operations(ledger, network, clock, options)
         with operations.looking() as read_model:
-            kept = bool(read_model.decisions)
+            kept, confirms = bool(read_model.decisions), read_model.manner == "confirmed"
+        manager = Manager(
+            network, Direct(operations), clock, patience=_UNATTENDED, seed=options.seed, confirms=confirms
+        )
         if not kept:
             play_the_past(manager, operations, seed=options.seed)
         # Access runs on the real clock, or a session of half a day would last for seconds.
@@ -591,22 +636,25 @@ def serve_demo(options: DemoOptions, place: Place, *, insecure_local: bool, leve
             running.store_beliefs(operations)
 
 
-def _operations(ledger: Ledger, network: DemoNetwork, clock: DemoClock, *, seed: int) -> Operations:
+def _operations(ledger: Ledger, network: DemoNetwork, clock: DemoClock, options: DemoOptions) -> Operations:
     """Open the operations of a demonstration, new or kept."""
     setup = setup_on_record(ledger)
     if setup is not None:
         rails, text = rails_for(ledger, setup, None)
-        operations = Operations.open(ledger, rails=rails, rails_text=text, clock=clock, actor="demo")
+        operations = Operations.open(
+            ledger, rails=rails, rails_text=text, manner=options.manner, clock=clock, actor="demo"
+        )
         check_stage(operations, network)
         return operations
     learning = f"learning from {len(network.log):,} rows of {len(network.stations)} stations"
     with stage(learning):
-        controller = demo_controller(network, seed=seed)
-    text = demo_rails(network)
+        controller = demo_controller(network, seed=options.seed)
+    text = demo_rails(network, window=options.manner == "confirmed")
     found = rails_from_text(text, network.space, stations=network.stations)
     operations = Operations.open(
-        ledger, controller, rails=found, rails_text=text, names=_NAMES, mode="autonomous", clock=clock, actor="demo"
-    )
+        ledger, controller, rails=found, rails_text=text, names=_NAMES, mode="autonomous", manner=options.manner,
+        clock=clock, actor="demo",
+    )  # fmt: skip
     set_the_stage(operations, network)
     return operations
 

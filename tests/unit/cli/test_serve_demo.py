@@ -82,6 +82,9 @@ class StubClient(KinbandClient):
         self.off: list[str] = []
         self.corrected: list[str] = []
         self.conflict = ""
+        self.ordered: list[Any] = []
+        self.confirmed: list[str] = []
+        self.failed: dict[str, str] = {}
 
     def stations(self) -> list[Any]:
         return [SimpleNamespace(station=name, active=True) for name in self._network.stations]
@@ -116,6 +119,15 @@ class StubClient(KinbandClient):
 
     def call_off(self, decision: str, **_: Any) -> Any:
         self.off.append(decision)
+
+    def orders(self) -> list[Any]:
+        return self.ordered
+
+    def confirm(self, decision: str, **_: Any) -> Any:
+        self.confirmed.append(decision)
+
+    def fail(self, decision: str, why: str = "", **_: Any) -> Any:
+        self.failed[decision] = why
 
 
 def played(network: DemoNetwork, client: StubClient, slots: int, *, patience: int) -> Manager:
@@ -168,3 +180,27 @@ def test_a_reward_that_a_person_has_settled_does_not_keep_the_others_from_being_
     client.conflict = f"{network.stations[1]}@"
     played(network, client, 4, patience=3)
     assert {key.partition("@")[0] for key in client.told} == set(network.stations) - {network.stations[1]}
+
+
+def test_the_manager_carries_out_what_is_ordered_and_says_why_where_it_could_not(network: DemoNetwork) -> None:
+    ordered = [SimpleNamespace(id=f"o{i}", status="ordered", held=None) for i in range(60)]
+    ordered += [
+        SimpleNamespace(id="later", status="approved", held=None),
+        SimpleNamespace(id="held", status="ordered", held=SimpleNamespace(code="stop")),
+    ]
+    for confirms in (False, True):
+        client = StubClient(network, waits="")
+        client.ordered = ordered
+        manager = Manager(network, client, DemoClock(START, seconds=1.0), patience=3, seed=2, confirms=confirms)
+        manager.open_slot()
+        manager.close_slot()
+        assert bool(client.confirmed) is confirms
+    assert sorted([*client.confirmed, *client.failed]) == sorted(f"o{i}" for i in range(60))
+    assert 0 < len(client.failed) < 20
+    assert all(client.failed.values())
+
+
+def test_rails_with_a_window_are_good_and_those_without_are_as_they_were(network: DemoNetwork) -> None:
+    found = rails_from_text(demo_rails(network, window=True), network.space, stations=network.stations)
+    assert found.maintenance
+    assert "maintenance" not in demo_rails(network)
