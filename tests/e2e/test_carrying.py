@@ -252,6 +252,21 @@ def test_a_station_without_a_place_in_the_network_has_its_order_fail_and_others_
     life.check()
 
 
+def test_what_was_given_up_on_its_way_at_a_station_that_left_the_inventory_holds_up_nobody(life: Life) -> None:
+    ids = life.ask(n71=-102)
+    life.operations.under_way.send(life.operations.under_way.tasks(), span=timedelta(seconds=70), actor="network")
+    life.operations.set_mode("shadow", ["7-1"], actor="ada")
+    assert life.status(ids["7-1"]) == "expired"
+    text = Path("inventory.csv").read_text()
+    Path("inventory.csv").write_text(text.replace("ManagedElement=7,ENBFunction=1,EUtranCellFDD=1", "ManagedElement=9"))
+    life.clock.pass_(seconds=71)
+    others = life.ask(n81=-102)
+    life.carrier.step()
+    assert (life.status(others["8-1"]), life.sent()[1]) == ("applied", ("7-1", "expired"))
+    assert ("7-1", "unsent") in life.sent()
+    life.check()
+
+
 # --- Who is away, stops, or dies on the way -------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ less and less often, until its orders expire.
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -166,14 +166,14 @@ class Carrier:
             self._tell_made(task, comment)
         self._operations.orders.settle()
         self._settle_left()
-        groups = together(list(self._changes(self._under_way.tasks())))
+        groups = together(list(self._changes(self._under_way.tasks(), self._failed)))
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(self._carry, [group for group in groups if not self._waiting(group)]))
 
     # What is to be done
 
-    def _changes(self, tasks: Sequence[Task]) -> Iterator[Change]:
-        """Give what changes are in the network; one that is nothing there has failed."""
+    def _changes(self, tasks: Sequence[Task], nowhere: Callable[[Task, str], None]) -> Iterator[Change]:
+        """Give what changes are in the network; of one that is nothing there, something else is told why."""
         if not tasks:
             return
         inventory = Inventory.read(self._network.mapping)
@@ -182,7 +182,7 @@ class Carrier:
                 items = self._network.items(task, self._space, inventory)
                 check_places(items)
             except BadInputError as error:
-                self._failed(task, str(error))
+                nowhere(task, str(error))
                 continue
             yield task, items
 
@@ -190,7 +190,12 @@ class Carrier:
         """Put on record what stations run to which something was sent that was given up since."""
         left = {one.station: one for one in self._under_way.left()}
         tasks = [Task(one.station, one.decision, one.arm, one.arm) for one in left.values()]
-        for task, items in self._changes(tasks):
+
+        def nowhere(task: Task, why: str) -> None:
+            _LOG.warning("what %s runs is not known: %s", task.station, why)
+            self._under_way.settle(left[task.station], None, actor=ACTOR)
+
+        for task, items in self._changes(tasks, nowhere):
             if self._waiting([(task, items)]):
                 continue
             try:
@@ -216,7 +221,7 @@ class Carrier:
                 self._tell_made(task, "the network runs it already")
             elif odd := next((item for item in expected if not same(runs[key_of(item)], item.before)), None):
                 text = f"{odd.attribute}={runs[key_of(odd)]} on {odd.node}, and the record says {odd.before}"
-                self._failed(task, f"{task.station} runs {text}", runs=self._arm_of(items, runs))
+                self._failed(task, f"{task.station} runs {text}", self._arm_of(items, runs))
             else:
                 fresh.append((task, expected))
         if fresh:
@@ -281,9 +286,12 @@ class Carrier:
     def _waiting(self, group: Sequence[Change]) -> bool:
         return any(monotonic() < self._waits.get(node, (0.0, 0.0))[0] for node in _nodes(group))
 
-    def _failed(self, task: Task, why: str, *, runs: int | None = None) -> None:
+    def _failed(self, task: Task, why: str, runs: int | None = None) -> None:
         _LOG.warning("the change %s of %s fails: %s", task.decision or "back", task.station, why)
-        self._under_way.failed(task, why=why, runs=runs, actor=ACTOR)
+        try:
+            self._under_way.failed(task, why=why, runs=runs, actor=ACTOR)
+        except ConflictError as error:  # it was given up meanwhile
+            _LOG.warning("%s", error)
 
     def _tell_made(self, task: Task, comment: str) -> None:
         """Put on record that a change is made; where that cannot be now, at the next look."""
