@@ -107,3 +107,17 @@ def test_where_nothing_can_be_said_there_is_one_sentence_and_no_number(
     assert sentence in told.err
     assert "interval" not in told.out + told.err
     assert not (tmp_path / "out" / "impact.html").exists()
+
+
+def test_a_plan_made_after_all_that_the_log_holds_is_not_seen_in_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it was learned from are changes, too: none of them is its doing, and no wave may go on for them."""
+    write_log(tmp_path)
+    end = str(np.datetime64("2024-05-01T23:00") + np.timedelta64(24 * (DAYS - 1), "h"))
+    rows = "".join(f"{name},4,0.04,{end},1\n" for name in ("s00", "s02"))
+    (tmp_path / "plan.csv").write_text(f"station,set_tilt,expected_gain,last_row,wave\n{rows}")
+    assert run(tmp_path, "--changes", str(tmp_path)) == 2
+    told = capsys.readouterr()
+    assert "nothing of what was planned is seen in the log, 2 changes: the log has no row after 2024-05-12" in told.err
+    assert "go on" not in told.out + told.err

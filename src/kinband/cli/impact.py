@@ -23,6 +23,7 @@ from kinband.cli.options import (
 from kinband.cli.render import echo_json, echo_lines, show, table
 from kinband.errors import BadInputError
 from kinband.impact import (
+    UNSEEN,
     Change,
     Impact,
     Order,
@@ -202,6 +203,8 @@ def cannot_say(found: Impact) -> str:
     why, own = max(reasons.items(), key=lambda item: len(item[1]))
     those = f"{len(own):,} of {len(found.unjudged):,}: {why}" if len(reasons) > 1 else why
     said = own[0][0].lower() + own[0][1:].rstrip(".")
+    if reasons.keys() <= UNSEEN:
+        return f"nothing of what was planned is seen in the log, {counted(len(found.unjudged), 'change')}: {said}"
     return f"nothing can be said of {counted(len(found.unjudged), 'change')} ({those}), for example since {said}"
 
 

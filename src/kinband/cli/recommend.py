@@ -297,7 +297,22 @@ def _origin(
         metres=places.metres,
         present=_present_in_words(log, trace, aim.now, made, skip_bad=skip_bad),
         ranges=_ranges(network.encoder.space),
+        last_rows=_last_rows(trace),
     )
+
+
+def _last_rows(trace: Trace) -> dict[str, str]:
+    """When the last row of each station is, as text that reads back as the same time."""
+    if trace.time is None:
+        return {}
+    station = station_numbers(trace)
+    order = np.lexsort((trace.time, station))
+    last = trace.time[order][np.append(np.flatnonzero(np.diff(station[order])), len(order) - 1)]
+    dated = trace.time.dtype.kind == "M"
+    return {
+        name: np.datetime_as_string(at, unit="auto") if dated else repr(at.item())
+        for name, at in zip(trace.stations, last, strict=True)
+    }
 
 
 def _places(positions: Path | None, now: Path | None, log: Path, columns: LogOptions) -> Places:

@@ -7,10 +7,11 @@ under way (`Watch`).
 
 from kinband.impact.changes import Change, Order, found_changes, ordered_changes, read_orders
 from kinband.impact.panel import Panel
-from kinband.impact.report import Impact, Judged, Unjudged, Windows, judge_changes
+from kinband.impact.report import UNSEEN, Impact, Judged, Unjudged, Windows, judge_changes
 from kinband.judging import Comparison, Verdict, Watch, mean_verdict
 
 __all__ = [
+    "UNSEEN",
     "Change",
     "Comparison",
     "Impact",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy as np
 from kinband.errors import BadInputError
 from kinband.impact.panel import Panel
 from kinband.judging import LEAST_AFTER, LEAST_BEFORE
-from kinband.planning.plan import HELD_BACK, RECEIPT, plain_text
-from kinband.stats import Estimate
+from kinband.planning.plan import HELD_BACK, LAST_ROW, RECEIPT, plain_text
+from kinband.stats import Estimate, listed
 from kinband.trace.columns import moment_like, station_names, table_of
 from kinband.trace.files import read_table
 
@@ -83,6 +84,8 @@ class Order:
         at: When, where the file says so.
         expected: The gain that was expected.
         undone: Whether the file says that it was taken back.
+        since: What is older is not its doing, where the file says so: the last row of the log that its plan was learned
+            from, or when the plan was made.
         wave: Which wave of its plan it belongs to, where the plan has waves.
     """
 
@@ -91,6 +94,7 @@ class Order:
     at: Any = None
     expected: Estimate | None = None
     undone: bool = False
+    since: Any = None
     wave: str = ""
 
 
@@ -103,8 +107,10 @@ def read_orders(path: Path, *, station: str = "station", **written: Any) -> list
 
     Of a folder the receipt counts, or those of its waves, with the gains that the plan expected; the folder of a wave
     is within that of its plan. A list needs a column of stations, and a time or what was set (`set_<knob>`). What a
-    plan holds back is no change.
+    plan holds back is no change, and what was tried before it was made is none of its changes.
     """
+    if path.name == RECEIPT and path.is_file():
+        path = path.parent
     if not path.is_dir():
         return [one for one in _orders(path, station=station, **written) if one.wave != HELD_BACK]
     plan, receipts = (
@@ -118,9 +124,14 @@ def read_orders(path: Path, *, station: str = "station", **written: Any) -> list
     planned = _orders(plan, station=station, **written) if plan.is_file() else []
     if not receipts:
         return [one for one in planned if one.wave != HELD_BACK]
-    gains = {order.station: order.expected for order in planned}
+    plans = {order.station: order for order in planned}
     done = [one for receipt in receipts for one in _orders(receipt, station=station, **written)]
-    return [replace(one, expected=one.expected or gains.get(one.station)) for one in done]
+    return [_as_planned(one, plans[one.station]) if one.station in plans else one for one in done]
+
+
+def _as_planned(done: Order, planned: Order) -> Order:
+    """What was carried out, with what its plan says of it."""
+    return replace(done, expected=done.expected or planned.expected, since=done.since or planned.since)
 
 
 def _orders(path: Path, *, station: str, **written: Any) -> list[Order]:
@@ -156,7 +167,8 @@ def _order(station: str, row: Mapping[str, str]) -> Order:
     if row.get("expected_gain"):
         low, high = (row.get(name) or "nan" for name in ("gain_low", "gain_high"))
         expected = Estimate(float(row["expected_gain"]), float(low), float(high))
-    return Order(station, sets, at, expected, undone=row.get("state") == "undone", wave=row.get("wave", ""))
+    since, undone = row.get(LAST_ROW) or row.get("made") or None, row.get("state") == "undone"
+    return Order(station, sets, at, expected, undone=undone, since=since, wave=row.get("wave", ""))
 
 
 def _text(cell: object) -> str:
@@ -164,14 +176,21 @@ def _text(cell: object) -> str:
 
 
 def ordered_changes(panel: Panel, orders: Sequence[Order]) -> tuple[list[Change], list[tuple[Order, str]]]:
-    """Return the changes that were ordered as the log shows them, and the orders that it does not show, with why."""
+    """Return the changes that were ordered as the log shows them, and the orders that it does not show, with why.
+
+    What a station tried before its plan was made is none of them.
+    """
+    _check_knobs(panel, orders)
     number = {name: place for place, name in enumerate(panel.stations)}
     found, missing = list[Change](), list[tuple[Order, str]]()
     for order in orders:
         if order.station not in number:
             missing.append((order, "not in the log"))
             continue
-        moves = [move for move in _moves(panel, number[order.station]) if _fits(panel, move, order)]
+        first = _first_slot(panel, order)
+        moves = [
+            move for move in _moves(panel, number[order.station]) if move.slot >= first and _fits(panel, move, order)
+        ]
         if not moves:
             missing.append((order, "never seen"))
             continue
@@ -181,10 +200,47 @@ def ordered_changes(panel: Panel, orders: Sequence[Order]) -> tuple[list[Change]
     return sorted(found, key=lambda change: (change.slot, change.station)), missing
 
 
+def _check_knobs(panel: Panel, orders: Sequence[Order]) -> None:
+    """Refuse orders for knobs that the log does not have: any move would pass for theirs."""
+    has = list(panel.configurations[0])
+    if unknown := [knob for order in orders for knob in order.set if knob not in has]:
+        raise BadInputError(
+            f"the changes set the knob {unknown[0]!r}, and the log has {listed(list(map(repr, has)))}: name the column "
+            "of the log with --configuration, or the file of these changes with --changes",
+            code="unknown_knob", argument="changes", value=unknown[0],
+        )  # fmt: skip
+
+
+def _first_slot(panel: Panel, order: Order) -> int:
+    """The first slot that an order may have had a part in; 0 where that is not known, or not in the log's kind."""
+    if order.since is None:
+        return 0
+    try:
+        since = _moment(panel, order.since)
+    except (BadInputError, ValueError):
+        return 0
+    if not _zoned(order.since):  # a time of the log
+        return int(np.searchsorted(panel.slots, since, side="right"))
+    wall = _moment(panel, datetime.fromisoformat(order.since).replace(tzinfo=None).isoformat())
+    ends = np.append(panel.slots[1:], panel.slots[-1])  # the log may be in local time, and a slot has begun
+    return int(np.searchsorted(ends, min(since, wall), side="right"))
+
+
+def _zoned(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _moment(panel: Panel, text: str) -> Any:
+    return moment_like(text if panel.dated else float(text), panel.slots)
+
+
 def _fits(panel: Panel, move: Change, order: Order) -> bool:
-    """Whether a move leads to what was ordered; knobs that the log does not have cannot tell."""
+    """Whether a move leads to what was ordered."""
     runs = panel.configurations[int(panel.runs[move.slot, move.station])]
-    return all(_same(runs[knob], value) for knob, value in order.set.items() if knob in runs)
+    return all(_same(runs[knob], value) for knob, value in order.set.items())
 
 
 def _same(value: object, text: str) -> bool:
@@ -199,7 +255,7 @@ def _closest(panel: Panel, moves: Sequence[Change], order: Order) -> Change:
     if order.at is None:
         return moves[-1]
     try:
-        at = moment_like(order.at if panel.dated else float(order.at), panel.slots)
+        at = _moment(panel, order.at)
     except (BadInputError, ValueError):
         raise BadInputError(
             f"the changes give {order.at!r:.40} as the time of station {order.station!r}, and the times of the log are "

@@ -34,6 +34,8 @@ CANDIDATES = 2000
 
 Why = Literal["not in the log", "never seen", "too little before", "too little after", "no controls", "nothing varies"]
 """Why nothing is said of a change, in a few words that a program can count."""
+UNSEEN = frozenset({"not in the log", "never seen"})
+"""Of these, why a change was ordered and cannot be found."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,9 +319,10 @@ def _near(panel: Panel, change: Change, neighbours: Mapping[str, Sequence[str]] 
 
 def _missing(order: Order, why: str) -> Unjudged:
     sets = ", ".join(f"{knob} {value}" for knob, value in order.set.items())
+    since = "" if order.since is None else f" after {order.since}, up to where its plan knew the log,"
     reasons = {
         "not in the log": "The log has no rows of this station.",
-        "never seen": f"The log has no row in which this station begins to run {sets or 'anything else'}.",
+        "never seen": f"The log has no row{since} in which this station begins to run {sets or 'anything else'}.",
     }
     return Unjudged(order.station, "", why, reasons[why], rolled_back=order.undone)  # type: ignore[arg-type]
 

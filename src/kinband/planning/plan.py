@@ -169,6 +169,7 @@ class Origin:
         metres: Whether that is in metres.
         present: From where and when it is known what stations run now, in a sentence.
         ranges: The lowest and the highest value of knobs that the log has, of which a move may be a large part.
+        last_rows: When the last row of each station is in the log, in words: no change of this plan can be older.
 
     Example:
         >>> Origin(log="export.csv", places={"a": (0.0, 500.0)}).metres
@@ -183,6 +184,7 @@ class Origin:
     metres: bool = True
     present: str = ""
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    last_rows: Mapping[str, str] = field(default_factory=dict)
 
 
 HELD_BACK = "held back"
@@ -422,13 +424,17 @@ class ChangePlan:
             "lenders",
             "reason",
             "made",
+            *([LAST_ROW] if origin.last_rows else []),
             *(["wave"] if self.waves else []),
         ]
         made = "" if origin.made is None else origin.made.isoformat(timespec="seconds")
         write_csv(
             folder / "plan.csv",
             header,
-            ({**_row(change), "made": made, **self._wave(change)} for change in self.changes),
+            (
+                {**_row(one), "made": made, LAST_ROW: origin.last_rows.get(one.station, ""), **self._wave(one)}
+                for one in self.changes
+            ),
         )
         left = ({**vars(one), **prefixed("present", one.present)} for one in self.left_alone)
         write_csv(folder / "left_alone.csv", ["station", *present, "why", "reason"], left)
@@ -498,6 +504,8 @@ _NUMBERS: dict[str, Callable[[Change], float]] = {
 
 RECEIPT = "applied.csv"
 """What was carried out of a plan, in its folder."""
+LAST_ROW = "last_row"
+"""The column of a plan that says until when the log goes that it was learned from, for each station."""
 
 
 def check_folder(folder: Path, *, replace: bool) -> None:

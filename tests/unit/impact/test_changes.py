@@ -123,3 +123,55 @@ def test_times_of_another_kind_and_a_folder_without_a_plan_are_refused(tmp_path:
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadInputError, match=r"neither applied\.csv nor plan\.csv"):
         read_orders(tmp_path / "empty")
+
+
+# --- What is older than the plan --------------------------------------------------------------------------------------
+
+TRIED_THEN_STAYED = [2] * 30 + [4] * 10 + [2] * 30
+
+
+@pytest.mark.parametrize(
+    ("since", "later"),
+    [
+        ("last_row\na,4,2024-05-03T21:00", 70),  # slot 69
+        ("made,last_row\na,4,2026-11-20T00:45:17+00:00,2024-05-03T21:00", 70),  # a log of the past, planned for today
+        ("made\na,4,2024-05-03T22:45:00+00:00", 70),  # in slot 70
+        ("made\na,4,2024-05-04T00:45:00+02:00", 70),  # the same, where the log may be in local time
+    ],
+)
+def test_what_a_station_tried_before_its_plan_was_made_is_no_change_of_the_plan(
+    since: str, later: int, tmp_path: Path
+) -> None:
+    file = written(tmp_path / "plan.csv", f"station,set_tilt,{since}\n")
+    found, missing = ordered_changes(panel(TRIED_THEN_STAYED, [2] * 70, dated=True), read_orders(file))
+    assert (found, [why for _, why in missing]) == ([], ["never seen"])
+    done = panel([*TRIED_THEN_STAYED, *[4] * 10], [2] * 80, dated=True)
+    found, missing = ordered_changes(done, read_orders(file))
+    assert ([one.slot for one in found], missing) == ([later], [])
+
+
+def test_a_receipt_is_not_older_than_its_plan_either_as_a_file_of_its_own_and_in_its_folder(tmp_path: Path) -> None:
+    written(tmp_path / "plan.csv", "station,set_tilt,expected_gain,last_row\na,4,0.02,2024-05-03T21:00\n")
+    row = "a,tilt,2,4,4,confirmed,2024-05-04T06:00:00+00:00"
+    receipt = written(tmp_path / "applied.csv", f"station,knob,present,set,runs,state,at\n{row}\n")
+    for path in (tmp_path, receipt):
+        found, missing = ordered_changes(panel(TRIED_THEN_STAYED, [2] * 70, dated=True), read_orders(path))
+        assert (found, [why for _, why in missing]) == ([], ["never seen"])
+
+
+def test_where_times_of_plan_and_log_are_of_two_kinds_all_moves_count_as_before(tmp_path: Path) -> None:
+    file = written(tmp_path / "plan.csv", "station,set_tilt,made\na,4,2026-11-20T00:45:17+00:00\n")
+    found, _ = ordered_changes(panel([2] * 30 + [4] * 10, [2] * 40), read_orders(file))
+    assert [one.slot for one in found] == [30]
+    file = written(tmp_path / "numbers.csv", "station,set_tilt,last_row\na,4,29\n")
+    found, _ = ordered_changes(panel([2] * 30 + [4] * 10, [2] * 40), read_orders(file))
+    assert [one.slot for one in found] == [30]
+    file = written(tmp_path / "numbers.csv", "station,set_tilt,last_row\na,4,30\n")
+    assert ordered_changes(panel([2] * 30 + [4] * 10, [2] * 40), read_orders(file))[0] == []
+
+
+def test_a_plan_for_a_knob_that_the_log_lacks_is_refused(tmp_path: Path) -> None:
+    file = written(tmp_path / "plan.csv", "station,set_ElectricalTilt\na,4\n")
+    with pytest.raises(BadInputError, match="set the knob 'ElectricalTilt', and the log has 'tilt'") as refused:
+        ordered_changes(panel([2] * 30 + [4] * 10, [2] * 40), read_orders(file))
+    assert (refused.value.code, refused.value.value) == ("unknown_knob", "ElectricalTilt")
