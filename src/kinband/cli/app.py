@@ -202,6 +202,7 @@ def _fault(error: Exception) -> str:
 
 _HINTS = {
     "all_bad": "name the columns that matter with --state, or leave others out with --ignore",
+    "stray": "repair them, skip such rows with --skip-bad, or name the --reward-range if rewards may be so",
     "bad_rows": "repair them, leave columns out with --ignore, or skip such rows with --skip-bad",
     "cannot_keep": "define it in a module",
     "column_map": "name the columns with --configuration, --reward and so on",

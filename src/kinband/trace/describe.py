@@ -49,9 +49,16 @@ class Described:
 
 
 def described(
-    path: Path, columns: ColumnMap | None, *, marks: Mapping[str, Any], categories: Sequence[str] = ()
+    path: Path,
+    columns: ColumnMap | None,
+    *,
+    marks: Mapping[str, Any],
+    categories: Sequence[str] = (),
+    ranged: bool = False,
 ) -> Described:
     r"""Return what a file holds; `marks` are arguments of `kinband.trace.files.read_table`.
+
+    Where the range of rewards is given (`ranged`), none lies outside all others.
 
     Example:
         >>> import tempfile
@@ -68,7 +75,7 @@ def described(
     columns = reading.note["columns"] if reading.note else understood_columns(reading, columns)
     roles = _known_roles(reading, columns)
     table = reading.cleaned.table
-    problems = [one for one in problems_of(reading, roles) if one.column not in categories]
+    problems = [one for one in problems_of(reading, roles, ranged=ranged) if one.column not in categories]
     first = table.slice(0, _FIRST).to_pylist()
     shown = [{name: None if value is None else _plain(value) for name, value in row.items()} for row in first]
     columns_found = tuple(_column(reading, name, roles) for name in table.column_names)

@@ -15,6 +15,7 @@ from kinband.stats import counted
 from kinband.trace.cells import null_cells
 from kinband.trace.columns import Roles
 from kinband.trace.files import TableReading, places_of
+from kinband.trace.rewards import strays
 
 if TYPE_CHECKING:
     from kinband.trace.table import Trace
@@ -26,6 +27,7 @@ _WORDS = {
     "missing": ("is missing", "are missing"),
     "infinite": ("is infinite", "are infinite"),
     "far": ("lies a year or more from all others", "lie a year or more from all others"),
+    "stray": ("lies far outside all others", "lie far outside all others"),
 }
 _NEEDED = ("station", "reward", "configuration", "state", "time")
 
@@ -37,7 +39,7 @@ class BadCells:
     Attributes:
         column: The column.
         kind: What is wrong with them: "numbers" or "dates" they are not, or "missing" or "infinite", or dates "far"
-            from all others.
+            from all others, or rewards and KPIs that are "stray".
         bad: Which rows, (n,).
         value: The text of the first of them; empty where it is missing.
     """
@@ -61,8 +63,13 @@ class BadCells:
         )
 
 
-def problems_of(reading: TableReading, roles: Roles, *, needed: Iterable[str] = ()) -> list[BadCells]:
-    """Return what is wrong with the cells of the columns that have a role, and of others that are needed."""
+def problems_of(
+    reading: TableReading, roles: Roles, *, needed: Iterable[str] = (), ranged: bool = False
+) -> list[BadCells]:
+    """Return what is wrong with the cells of the columns that have a role, and of others that are needed.
+
+    Where the user gave the range of rewards (`ranged`), whatever is in it is right.
+    """
     table, cleaned = reading.cleaned.table, reading.cleaned
     found: list[BadCells] = []
     must = [column for role in _NEEDED for column in roles[role].values()] + list(needed)
@@ -80,7 +87,19 @@ def problems_of(reading: TableReading, roles: Roles, *, needed: Iterable[str] = 
         if (far := _far(table.column(name))).any():
             at = table.column(name)[int(np.flatnonzero(far)[0])]
             found.append(BadCells(name, "far", far, str(at.as_py())))
-    return found
+    valued = [name for role in ("kpis", *(() if ranged else ("reward",))) for name in roles[role].values()]
+    return [*found, *(one for name in dict.fromkeys(valued) if (one := _stray(name, table.column(name))) is not None)]
+
+
+def _stray(name: str, column: Any) -> BadCells | None:
+    """The few numbers of a column that lie far outside all others."""
+    import pyarrow as pa
+
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return None
+    found = strays(column.cast(pa.float64(), safe=False).to_numpy())
+    first = column[int(np.argmax(found))].as_py()
+    return BadCells(name, "stray", found, f"{first:.10g}") if found.any() else None
 
 
 _YEAR, _FEW_FAR = np.timedelta64(365, "D"), 0.05  # between dates; share of the rows that may be far off
@@ -136,7 +155,7 @@ def bad_rows(problems: list[BadCells], size: int) -> BoolArray:
 
 
 def sound_rows(
-    reading: TableReading, roles: Roles, *, skip_bad: bool, needed: Iterable[str] = ()
+    reading: TableReading, roles: Roles, *, skip_bad: bool, needed: Iterable[str] = (), ranged: bool = False
 ) -> tuple[Any, NDArray[Any] | None]:
     """Return the table without bad rows, and the numbers of those left; None where all are.
 
@@ -144,7 +163,7 @@ def sound_rows(
     warning.
     """
     table = reading.cleaned.table
-    problems = problems_of(reading, roles, needed=needed)
+    problems = problems_of(reading, roles, needed=needed, ranged=ranged)
     if not problems and not reading.uneven:
         return table, None
     bad, words = bad_rows(problems, len(table)), "; ".join(told(reading, problems))
@@ -152,7 +171,7 @@ def sound_rows(
     if not skip_bad:
         raise BadInputError(
             f"{reading.path}: {share} cannot be used: {words}",
-            hint="repair them, leave such columns out, or pass skip_bad=True", code="bad_rows",
+            hint=_hint(problems, roles), code="stray" if _stray_rewards(problems, roles) else "bad_rows",
         )  # fmt: skip
     if bad.all():
         raise BadInputError(
@@ -161,6 +180,16 @@ def sound_rows(
         )  # fmt: skip
     warnings.warn(f"{share} skipped: {words}", UserWarning, stacklevel=4)
     return table.filter(~bad), np.flatnonzero(~bad)
+
+
+def _stray_rewards(problems: list[BadCells], roles: Roles) -> bool:
+    return any(one.kind == "stray" and one.column in roles["reward"].values() for one in problems)
+
+
+def _hint(problems: list[BadCells], roles: Roles) -> str:
+    if _stray_rewards(problems, roles):
+        return "repair them, pass skip_bad=True, or reward_range=(lowest, highest) if rewards may be so"
+    return "repair them, leave such columns out, or pass skip_bad=True"
 
 
 def clock_change(time: NDArray[Any] | None, station: NDArray[Any]) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kinband.arrays import FloatArray, finite_number
+from kinband.arrays import BoolArray, FloatArray, finite_number
 from kinband.errors import BadInputError
 
 # --- A reward that is a weighted sum of columns, the same in a log and in life --------------------------------------
@@ -203,6 +203,71 @@ def mixes_units(reward: FloatArray) -> bool:
     if np.isin(shares, (0.0, 1.0)).all() or np.mean(others < 5) > _APART:
         return False
     return bool(100 / 3 < np.median(others) / np.median(shares) < 300) if np.median(shares) > 0 else False
+
+
+# A counter that has nothing to say often says 65535 or -999, and one such value outweighs a thousand rewards. What lies
+# far outside all others is told from the tail of what is honestly uneven by that tail itself: a span of the others that
+# is r times the half in their middle makes a next value r^1.5 times that span away no surprise, one further a stray.
+# A share has bounds, and an outage takes it there: within 0 to 1, or 0 to 100, only what fits the other unit is astray.
+
+PLACEHOLDERS = (999, 9999, 99999, 2**15 - 1, 2**16 - 1, 2**31 - 1, 2**32 - 1)
+"""Numbers that stand for nothing in exports; so do they below zero."""
+_SPANS, _RARE, _LEAST_SHARE = 30.0, 0.05, 0.3  # spans away, share of the rows, and median of rows that may be shares
+
+
+def strays(values: FloatArray) -> BoolArray:
+    """Return which few values, (n,) with nan where not known, lie so far outside all others that they are none.
+
+    Example:
+        >>> strays(np.append(np.linspace(60, 85, 200), [65535.0, 0.0])).nonzero()[0]
+        array([200])
+    """
+    found = np.zeros(len(values), dtype=np.bool_)
+    known = np.flatnonzero(np.isfinite(values))
+    called = np.isin(np.abs(values[known]), PLACEHOLDERS)
+    rest = known[~called]
+    if len(rest) < 2 * _FEW:
+        return found
+    low, high = _bulk(np.sort(values[rest]))
+    x = values[rest]
+    away = (x < low) | (x > high)
+    found[rest] = _of_the_other_unit(x, low, high) if x.min() >= 0 and x.max() <= 100 else away
+    if called.sum() < len(rest):
+        x, inside = values[known], x[~found[rest]]
+        far = np.maximum(inside.min() - x, x - inside.max()) > np.ptp(inside)
+        found[known] |= called & far
+    return found
+
+
+def _bulk(x: FloatArray) -> tuple[float, float]:
+    """The lowest and the highest of sorted values, (n,), that are not cut off from their middle by a wide gap."""
+    few = int(_RARE * len(x))
+    low, high, middle = few, len(x) - 1 - few, float(np.subtract(*np.quantile(x, [0.75, 0.25])))
+    if middle <= 0:
+        return float(x[0]), float(x[-1])
+    end = _until(x[high:] - x[low], middle) + high
+    low = len(x) - 1 - _until((x[end] - x[: low + 1])[::-1], middle) - (len(x) - 1 - low)
+    end = _until(x[high:] - x[low], middle) + high
+    return float(x[low]), float(x[end])
+
+
+def _until(spans: FloatArray, middle: float) -> int:
+    """The place before the first gap in growing spans, (k,), that is too wide for what lies before it."""
+    wide = np.diff(spans) > spans[:-1] * np.maximum(_SPANS, (spans[:-1] / middle) ** 1.5)
+    return int(np.argmax(wide)) if wide.any() else len(spans) - 1
+
+
+def _of_the_other_unit(x: FloatArray, low: float, high: float) -> BoolArray:
+    """Which few of values between 0 and 100, (n,), are per cent among shares, or shares among per cent."""
+    if high <= 1 and np.median(x) >= _LEAST_SHARE:
+        odd, others = x > high, (low, high)
+        fit = np.abs(x / 100 - (low + high) / 2) <= high - low
+    else:
+        odd, others = (x > 0) & (x <= 1), (x[x > 1].min(initial=100.0), x.max())
+        fit = (100 * x >= others[0]) & (100 * x <= others[1])
+        fit &= others[0] - x.max(where=odd, initial=0.0) > 2 * (others[1] - others[0])
+    all_fit = fit[odd].all() and odd.sum() <= _RARE * len(x)
+    return odd if all_fit else np.zeros(len(x), dtype=np.bool_)
 
 
 def as_shares(columns: dict[str, Any]) -> dict[str, Any]:

@@ -570,7 +570,11 @@ def read_log(
         called = reading.note.get("reward_name")
         reading.note = None
         full = reading.cleaned.table
+        ranged = how.get("reward_range") is not None
         with located(file, delimiter=marks.get("delimiter")):
+            roles = roles_of(table_of(full), columns)
+        full, rows = sound_rows(reading, roles, skip_bad=skip_bad, ranged=ranged)
+        with located(file, delimiter=marks.get("delimiter"), rows=rows):
             trace = Trace.from_frame(full, columns, **how)
         trace = trace if not isinstance(called, str) else replace(trace, reward_name=called)
         trace = trace if space is None else trace.with_space(ConfigurationSpace.from_dict(space))
@@ -584,7 +588,8 @@ def read_log(
     columns = understood_columns(reading, columns)
     with located(file, delimiter=marks.get("delimiter")):
         roles = _roles(reading, columns)
-    table, rows = sound_rows(reading, roles, skip_bad=skip_bad, needed=() if further is None else (further,))
+    needed, ranged = () if further is None else (further,), how.get("reward_range") is not None
+    table, rows = sound_rows(reading, roles, skip_bad=skip_bad, needed=needed, ranged=ranged)
     for note in (*reading.cleaned.notes, *reading.left_out):
         warnings.warn(note, UserWarning, stacklevel=3)
     with located(file, delimiter=marks.get("delimiter"), rows=rows):

@@ -16,6 +16,7 @@ from kinband.errors import BadInputError
 from kinband.trace import Trace, files
 from kinband.trace.cells import cleaned
 from kinband.trace.problems import check_knobs
+from kinband.trace.rewards import strays
 
 COLUMNS: dict[str, Any] = {"station": "cell", "reward": "thp", "configuration": ["tilt"], "time": "when"}
 ROWS = [("A1", f"2024-05-{day:02} 14:00", 2 + day % 3, 0.25 * day) for day in range(1, 29)]
@@ -501,3 +502,73 @@ def test_what_is_odd_and_taken_as_it_is_is_said(tmp_path: Path) -> None:
     assert said.startswith("41 columns of numbers are taken for the state")
     del many["k0"]
     assert odd(tmp_path, plain | many) == []
+
+
+# Values that stand for nothing, and what is only uneven.
+
+
+def log_with(path: Path, rewards: np.ndarray[Any, Any], kpi: np.ndarray[Any, Any] | None = None) -> Path:
+    """A log whose first rows have these rewards."""
+    rng = np.random.default_rng(3)
+    good = rng.normal(0.72, 0.04, 300)
+    good[: len(rewards)] = rewards
+    rows = [
+        f"A{i % 5},2024-05-{1 + i % 28:02} {i // 60:02}:00,{2 + i % 3},{y:.10g},{0 if kpi is None else kpi[i]:.10g}"
+        for i, y in enumerate(good)
+    ]
+    path.write_text("cell,when,tilt,thp,drops\n" + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("odd", [65535.0, 2.0**32 - 1, -999.0, -9999.0, 9999.0, 83.0, 1e6])
+def test_a_reward_that_stands_for_nothing_is_told_and_skipped_when_asked_for(odd: float, tmp_path: Path) -> None:
+    path = log_with(tmp_path / "log.csv", np.array([0.7, 0.7, odd]))
+    columns = COLUMNS | {"state": []}
+    with pytest.raises(BadInputError) as caught:
+        Trace.read(path, columns)
+    told = f"column 'thp': 1 cell lies far outside all others, first '{odd:.10g}' in line 4"
+    assert f"1 row of 300 cannot be used: {told}" in str(caught.value)
+    assert caught.value.code == "stray"
+    with pytest.warns(UserWarning, match="1 row of 300 skipped: column 'thp': 1 cell lies far outside"):
+        assert Trace.read(path, columns, skip_bad=True).reward.max() < 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(Trace.read(path, columns, reward_range=(-1e10, 1e10))) == 300  # the user says that it is right
+
+
+def test_stray_values_of_a_kpi_and_of_a_log_that_kinband_wrote_are_told_too(tmp_path: Path) -> None:
+    drops = np.random.default_rng(5).uniform(0.5, 4, 300)
+    drops[7] = 65535
+    columns = COLUMNS | {"state": [], "kpis": ["drops"]}
+    with pytest.raises(BadInputError, match="column 'drops': 1 cell lies far outside all others, first '65535' in li"):
+        Trace.read(log_with(tmp_path / "log.csv", np.array([]), drops), columns)
+    trace = Trace.read(log_with(tmp_path / "log.csv", np.array([-999.0])), COLUMNS, reward_range=(-1e3, 1))
+    trace.write(tmp_path / "log.parquet")
+    with pytest.raises(BadInputError, match="far outside all others, first '-999' in row 1"):
+        Trace.read(tmp_path / "log.parquet")
+
+
+def test_few_rows_in_another_unit_are_strays_and_outages_are_none() -> None:
+    rng = np.random.default_rng(9)
+    shares = rng.normal(0.72, 0.04, 500)
+    for count in (1, 3, 20):
+        few = 100 * rng.choice(shares, count)
+        assert strays(np.append(shares, few)).nonzero()[0].tolist() == list(range(500, 500 + count))
+        assert strays(np.append(100 * shares, few / 100)).sum() == count
+        assert not strays(np.append(shares, np.zeros(count))).any()
+        assert not strays(np.append(100 * shares, np.zeros(count))).any()
+    assert not strays(np.append(rng.uniform(0.1, 0.5, 500), [100.0, 37.0])).any()  # drops in per cent, and two outages
+    assert not strays(np.append(rng.uniform(99.8, 100, 500), [12.0])).any()
+    assert strays(np.append(shares, [-999.0] * 40 + [65535.0] * 3)).sum() == 43
+    assert not strays(np.append(rng.uniform(500, 60_000, 500), [999.0, 9999.0])).any()  # values like all others
+
+
+def test_what_is_honestly_uneven_has_no_strays() -> None:
+    """Of 200 columns of 500 rows each with a heavy tail none is taken for one with a stray."""
+    rng = np.random.default_rng(10)
+    for _ in range(200):
+        spread = float(rng.uniform(0, 2.5))
+        assert not strays(rng.lognormal(0, spread, 500)).any()
+        assert not strays(np.where(rng.random(500) < 0.3, 0, rng.lognormal(0, spread, 500))).any()
+        assert not strays(-rng.standard_t(3, 500)).any()
+        assert not strays(rng.poisson(float(rng.uniform(0.01, 3)), 500).astype(float)).any()
