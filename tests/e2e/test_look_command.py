@@ -92,6 +92,21 @@ def test_a_profile_names_what_was_guessed_and_says_when_rows_would_be_refused(
     assert looked(capsys, str(export), "--profile", str(profile))["needed"] is None
 
 
+def test_a_file_that_is_read_is_never_written_over(
+    export: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = export.read_bytes()
+    assert main(["look", str(export), *OPTIONS, "--save-profile", str(export)]) == 2
+    assert "exists and is no profile: choose another name for --save-profile" in capsys.readouterr().err
+    log = tmp_path / "impact.csv"
+    log.write_bytes(before)
+    for command, name in (("impact", "impact.csv"), ("similarity", "similarity.csv")):
+        log = export.rename(tmp_path / name) if command == "similarity" else log
+        assert main([command, str(log), *OPTIONS, "--skip-bad", "--out", str(tmp_path)]) == 2
+        assert f"{name} is read here and would be written over" in capsys.readouterr().err
+        assert log.read_bytes() == before
+
+
 @pytest.mark.parametrize("reward", ["Cell Name", "0.5*Good+2*Cell Name"])
 @pytest.mark.parametrize("station", [[], ["--station", "Date"]])
 def test_a_column_of_words_is_no_reward(

@@ -83,7 +83,7 @@ def conform_command(
     """
     notes: list[str] = []
     with noted(notes):
-        make_folder(out)
+        make_folder(out, reads=[dump, descriptors, log], writes=["conform.csv"])
         with stage(f"reading {dump.name}"):
             runs, described = _read(dump, columns, mapping)
             if descriptors is not None:

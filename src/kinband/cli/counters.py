@@ -11,7 +11,7 @@ from kinband.counters import CounterMap, Joined, Survey, join, survey
 from kinband.counters.proposal import propose as proposal
 from kinband.errors import BadInputError
 from kinband.stats import counted
-from kinband.trace.files import suffix_of
+from kinband.trace.files import is_ours, suffix_of
 
 _SHOWN = 12  # classes of a table
 _NAMED = 5  # files that are named
@@ -68,6 +68,8 @@ def _check(mapping: Path | None, *, propose: Path | None, out: Path | None, cm: 
         raise BadInputError("--out needs a mapping: write one with --propose, check it, and give it with --map")
     if out is not None:
         suffix_of(out, written=True)
+        if out.exists() and not is_ours(out):
+            raise BadInputError(f"{out} exists and is no log that kinband wrote: choose another name, or remove it")
     if propose is not None and propose.exists():
         raise BadInputError(f"{propose} exists: choose another name for the proposal, or remove it")
 

@@ -107,7 +107,7 @@ def impact(
         spans = _span(before, "--before"), _span(after, "--after")
         trace = columns.read(log, kpis=tuple(dict.fromkeys(kpi or ())))
         check_log(trace)
-        make_folder(out)
+        make_folder(out, reads=[log, changes, similarity, neighbours], writes=["impact.csv", "impact.html"])
         if not as_json:
             echo_lines(log_questions(trace).in_words()[0])
         with about(log):

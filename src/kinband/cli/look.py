@@ -9,7 +9,7 @@ from rich.text import Text
 
 from kinband.cli.app import ctrl_c_ends_at_once
 from kinband.cli.options import AsJson, LogFile, LogOptions, about, noted, with_options
-from kinband.cli.profile import write_profile
+from kinband.cli.profile import check_saved, write_profile
 from kinband.cli.render import echo_json, echo_lines, say, show, table
 from kinband.errors import KinbandError
 from kinband.stats import counted
@@ -41,9 +41,14 @@ def look(
 
     Example: kinband look export.csv --configuration tilt --reward thp --save-profile vendor.yaml
     """
+    if save_profile is not None:
+        check_saved(save_profile)
     log, notes = bundled_file("city.parquet") if str(log) == "bundled" else log, list[str]()
     with about(log), ctrl_c_ends_at_once(), noted(notes):
-        found = described(log, columns.columns, marks=columns.written, categories=columns.category or ())
+        found = described(
+            log, columns.columns, marks=columns.written, categories=columns.category or (),
+            ranged=columns.reward_range is not None,
+        )  # fmt: skip
     trace, needed = _trace(log, columns, notes)
     shown = None if found.problems and needed and found.problems[0] in needed else needed  # which the table said
     answers = _answers(trace)

@@ -410,8 +410,11 @@ def similarity_in_shards(
 # --- Folders for results: made and tried before any work, so that nothing is computed that could not be kept --------
 
 
-def make_folder(out: Path) -> None:
-    """Make a folder and try to write to it, or say what is in the way."""
+def make_folder(out: Path, *, reads: Sequence[Path | None] = (), writes: Sequence[str] = ()) -> None:
+    """Make a folder and try to write to it, or say what is in the way: a file that the command reads is never lost."""
+    for file in [out / name for name in writes if (out / name).is_file()]:
+        if any(one is not None and one.is_file() and one.samefile(file) for one in reads):
+            raise BadInputError(f"{file} is read here and would be written over: choose another folder with --out")
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):

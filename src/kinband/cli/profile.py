@@ -45,6 +45,17 @@ def _value(name: str, entry: Entry) -> Any:
     return entry.text()
 
 
+def check_saved(path: Path) -> None:
+    """Refuse to write a profile over a file that is none."""
+    try:
+        if path.exists():
+            read_profile(path)
+    except BadInputError:
+        raise BadInputError(
+            f"{path} exists and is no profile: choose another name for --save-profile, or remove it"
+        ) from None
+
+
 def write_profile(path: Path, options: dict[str, Any]) -> None:
     """Write options, by the names of their arguments, as a profile."""
     import yaml

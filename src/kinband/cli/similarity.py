@@ -134,7 +134,7 @@ def similarity(
         if len(log.stations) < 2:
             raise BadInputError(f"{trace} holds one station, {log.stations[0]!r}: similarity takes at least two")
         check_log(log)
-        make_folder(out)
+        make_folder(out, reads=[trace], writes=["similarity.csv", "groups.csv"])
         used = used_rows(log, rows, seed=seed).with_space(log.space())
         asked = first_lines(log, used, quiet=as_json)
         shards = _measured(used, method, sigma=sigma, seed=seed, workers=workers, ray=ray)

@@ -289,6 +289,24 @@ def read_note(path: Path, *, table: Any) -> dict[str, Any] | None:
     return note
 
 
+def is_ours(path: Path) -> bool:
+    """Return whether a file is a log that kinband wrote, so that a newer one may take its place.
+
+    Example:
+        >>> is_ours(bundled_file("city.parquet")), is_ours(Path("no-such-file.csv"))
+        (True, False)
+    """
+    if suffix_of(path, written=True) != ".parquet":
+        return note_path(path).is_file()
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return NOTE_KEY in (parquet.read_schema(path).metadata or {})
+    except (pa.ArrowException, OSError):
+        return False
+
+
 def note_path(path: Path) -> Path:
     """Return where the column map of a CSV file is kept."""
     return path.with_name(path.name + ".columns.json")

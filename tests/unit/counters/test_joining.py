@@ -323,6 +323,8 @@ def test_the_command_proposes_a_mapping_that_makes_a_log(
     trace = Trace.read("log.parquet")
     assert trace.stations == ("1", "2")
     assert np.unique(trace.configuration["a2thresholdrsrp"]).tolist() == [-110, -100, -96]
+    for out in ("log.parquet", "log.csv", "log.csv"):  # what kinband wrote it may write anew
+        assert main(["counters", "pm", "--cm", "cm.csv", "--map", "map.yaml", "--out", out]) == 0
 
 
 @pytest.mark.parametrize("changes", [True, False])
@@ -350,6 +352,7 @@ def test_what_was_changed_is_proposed_as_knob_and_an_identity_is_not(tmp_path: P
         (["pm", "--map", "map.yaml", "--cm", "cm.csv"], "map.yaml cannot be read"),
         (["pm", "--propose", "pm"], "pm exists"),
         (["pm", "--map", "m.yaml", "--cm", "cm.csv", "--out", "log.doc"], "none of the suffixes"),
+        (["pm", "--map", "m.yaml", "--cm", "cm.csv", "--out", "cm.csv"], "cm.csv exists and is no log that kinband"),
     ],
 )
 def test_the_command_answers_nonsense_with_a_sentence(
@@ -366,4 +369,5 @@ def test_the_command_answers_nonsense_with_a_sentence(
     assert main(["counters", *arguments]) == 2
     error = capsys.readouterr().err
     assert sentence in error
+    assert (tmp_path / "cm.csv").read_text() == CM
     assert len(error.strip().splitlines()) == 1
