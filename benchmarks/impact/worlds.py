@@ -79,7 +79,7 @@ LAPSE = 6
 FIRST_HOUR, LAST_HOUR = 6, 24
 A_DAY = (LAST_HOUR - FIRST_HOUR) * 3600 // (MEASURED_S * LAPSE)
 """Slots of a day in the simulated city."""
-DAYS, CHANGED_FROM = 9, 5
+DAYS, CHANGED_FROM = 7, 4
 """Days simulated, and the first of those on which thresholds are changed in the second run."""
 LOAD = 1.5
 CHANGED = 8

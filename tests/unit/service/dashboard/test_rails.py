@@ -107,3 +107,15 @@ def test_pages_follow_rails_that_were_changed_while_the_service_runs(web: Networ
     client = web.browser("viewer")
     assert "Frozen by the guard rails: crane." in client.get("/stations/3715").text
     assert "by the guard rails" in client.get("/").text
+
+
+def test_the_form_writes_a_fallback_by_controls_into_the_draft(web: Network) -> None:
+    client = web.browser("admin")
+    fields = {"yaml": RAILS, "csrf": web.csrf(client), "knob": ["threshold_dbm"], "low": [""], "high": [""]}
+    answer = client.post("/rails/form", {**fields, "step": ["2"], "by": "controls", "rate": "2%"})
+    assert answer.status_code == 200
+    assert "fallback:\n  by: controls\n  rate: 2%\n" in answer.text
+    assert 'name="by" value="controls"' in answer.text
+    refused = client.post("/rails/form", {**fields, "step": ["2"], "by": "hours"})
+    assert refused.status_code == 422
+    assert "fallback.by must be controls" in refused.text
