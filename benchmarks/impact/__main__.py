@@ -56,7 +56,7 @@ _WATCH = {"streets": (7 * SLOTS, 4 * SLOTS), "radio": (4 * A_DAY, 3 * A_DAY)}
 def impact(
     networks: Annotated[int, typer.Option(min=1, help="Networks drawn of each kind of streets.")] = 50,
     each: Annotated[int, typer.Option(min=1, help="Placebo changes of each.")] = 4,
-    cities: Annotated[int, typer.Option(min=0, help="Simulated cities; 0 for none, they take minutes each.")] = 8,
+    cities: Annotated[int, typer.Option(min=0, help="Simulated cities; 0 for none, they take minutes each.")] = 10,
     first: Annotated[int, typer.Option(min=0, help="The first seed; those below 1001 were looked at before.")] = 2000,
     workers: Annotated[int | None, typer.Option(help="Processes for the cities.")] = None,
     out: Annotated[Path, typer.Option(help="Folder where cities are kept.")] = Path("out/impact-benchmark"),
