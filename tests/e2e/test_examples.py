@@ -130,11 +130,11 @@ def test_the_example_from_files_to_impact_goes_out_to_a_real_node(
     example["make_a_plan"]()
     with Path("map.yaml").open("a") as mapping:
         mapping.write(NETCONF)
-    present = settings_at_the_end(Path("cm.csv"))
+    present = netconf.settings_at_the_end(Path("cm.csv"))
     planned = read_orders(Path("tonight"))
     wanted = present | {int(order.station): int(order.set["handover_threshold_dbm"]) + 140 for order in planned}
     with netconf.network(1) as (server,):
-        (server.home / "startup.xml").write_text(node_of_all_sites(Path("inventory.csv"), present))
+        (server.home / "startup.xml").write_text(netconf.node_of_all_sites(Path("inventory.csv"), present))
         server.start(fresh=False)
         assert server.cells() == present
         key = ["--ssh-config", str(server.ssh_config)]
@@ -146,30 +146,7 @@ def test_the_example_from_files_to_impact_goes_out_to_a_real_node(
     n = len(planned)
     assert f"{n} values of {n} stations on 1 node: confirmed and read back." in " ".join(said.split())
     assert f"{n} changes of {n} judged" in said
-    assert settings_at_the_end(Path("cm-later.csv")) == wanted
-
-
-def settings_at_the_end(changes: Path) -> dict[int, int]:
-    """Cell to its threshold as it is coded."""
-    rows = re.findall(r'EUtranCellFDD=(\d+)",[^,]+,(\d+)$', changes.read_text(encoding="utf-8"), re.M)
-    return {int(cell): int(value) for cell, value in rows}
-
-
-def node_of_all_sites(inventory: Path, cells: dict[int, int]) -> str:
-    """The configuration of one node that manages all sites."""
-    found = re.findall(r"ManagedElement=(\d+),.*EUtranCellFDD=(\d+)", inventory.read_text(encoding="utf-8"))
-    sites: dict[str, list[str]] = {}
-    for site, cell in found:
-        sites.setdefault(site, []).append(
-            f"<EUtranCellFDD><id>{cell}</id><attributes><a2ThresholdRsrp>{cells[int(cell)]}</a2ThresholdRsrp>"
-            "</attributes></EUtranCellFDD>"
-        )
-    elements = "".join(
-        f'<ManagedElement xmlns="{netconf.SPACE}"><id>{site}</id><ENBFunction><id>1</id>{"".join(own)}'
-        "</ENBFunction></ManagedElement>"
-        for site, own in sites.items()
-    )
-    return f'<?xml version="1.0"?><config xmlns="urn:ietf:params:xml:ns:netconf:base:1.0">{elements}</config>'
+    assert netconf.settings_at_the_end(Path("cm-later.csv")) == wanted
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

@@ -122,6 +122,29 @@ def write_inventory(servers: "list[Server]") -> None:
     Path("inventory.csv").write_text("\n".join(["dn,node", *rows]))
 
 
+def settings_at_the_end(changes: Path) -> dict[int, int]:
+    """Cell to its threshold as it is coded."""
+    rows = re.findall(r'EUtranCellFDD=(\d+)",[^,]+,(\d+)$', changes.read_text(encoding="utf-8"), re.M)
+    return {int(cell): int(value) for cell, value in rows}
+
+
+def node_of_all_sites(inventory: Path, cells: dict[int, int]) -> str:
+    """The configuration of one node that manages all sites."""
+    found = re.findall(r"ManagedElement=(\d+),.*EUtranCellFDD=(\d+)", inventory.read_text(encoding="utf-8"))
+    sites: dict[str, list[str]] = {}
+    for site, cell in found:
+        sites.setdefault(site, []).append(
+            f"<EUtranCellFDD><id>{cell}</id><attributes><a2ThresholdRsrp>{cells[int(cell)]}</a2ThresholdRsrp>"
+            "</attributes></EUtranCellFDD>"
+        )
+    elements = "".join(
+        f'<ManagedElement xmlns="{SPACE}"><id>{site}</id><ENBFunction><id>1</id>{"".join(own)}'
+        "</ENBFunction></ManagedElement>"
+        for site, own in sites.items()
+    )
+    return f'<?xml version="1.0"?><config xmlns="urn:ietf:params:xml:ns:netconf:base:1.0">{elements}</config>'
+
+
 @contextmanager
 def network(count: int = 2) -> Iterator[list[Server]]:
     """Some nodes behind one sshd; all end with the block."""

@@ -1,6 +1,7 @@
 """`kinband apply`, `kinband confirm` and `kinband rollback`: a change plan out into the network, and back."""
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -52,6 +53,8 @@ TimeoutOption = Annotated[
 ServiceOption = Annotated[
     str, typer.Option("--service", metavar="URL", help=f"Tell this service what stations run; its token in {_TOKEN}.")
 ]
+
+_NEXT = {"Confirm": "confirm", "Undo": "rollback"}
 
 
 def apply_command(
@@ -107,10 +110,10 @@ def apply_command(
         receipt = apply(items, plan, access, seconds=seconds, clock=_now, wave=wave)
     plan = plan if wave is None else wave_folder(plan, wave)
     until = f"{receipt.until.astimezone():%H:%M:%S}"
+    way_in = [*(["--user", user] if user else []), *(["--ssh-config", str(ssh_config)] if ssh_config else [])]
     lines = [
         f"{_count(items)} changed and read back. Undone by itself at {until} unless confirmed.",
-        f"Confirm: kinband confirm {plan}",
-        f"Undo: kinband rollback {plan}",
+        *(f"{said}: {shlex.join(['kinband', what, str(plan), *way_in])}" for said, what in _NEXT.items()),
     ]
     _tell(items, lines, as_json=as_json, receipt=receipt, files=[plan / RECEIPT])
 
