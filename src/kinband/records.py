@@ -87,6 +87,8 @@ class Deployed:
         baseline: Arm of the configuration that was declared for it, None where none was.
         decisions: How many decisions are on record.
         pending: By task, the lower bounds that decisions without reward count with in a budget.
+        calibrated: Where rules have a rate, how each has fared so far (`kinband.policies.calibration`), by rule.
+        tried: Arms that have run at the station, in the log or since, as far as a rule with a rate asks.
 
     Example:
         >>> Deployed(running=2).baseline is None
@@ -97,6 +99,12 @@ class Deployed:
     baseline: int | None = None
     decisions: int = 0
     pending: Mapping[int, float] = field(default_factory=dict)
+    calibrated: Mapping[str, Any] = field(default_factory=dict)
+    tried: frozenset[int] = frozenset()
+
+    def tried_among(self, arms: int) -> BoolArray:
+        """Which of so many arms have run at the station, (N,)."""
+        return np.isin(np.arange(arms), list(self.tried))
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,6 +56,11 @@ FEATURES: dict[str, dict[str, Any]] = {
     "budget of rewards": {"safety": Conservative(0.3, delta=0.3, least=-1.0)},
     "budgets of stations": {"safety": Conservative(0.6, delta=0.3, least=-1.0, per_station=True), "steps": 150},
     "floor": {"safety": [Floor(0.4), SwitchingCost(0.02)]},
+    "rates": {
+        "kpis": [KpiFloor("p", at_least=0.3, delta=0.3, mean=0.6, deviation=0.2, noise=0.01), FLOORS[1]],
+        "safety": [Conservative(0.6, delta=0.3, least=-1.0), Floor(0.1, delta=0.1), SwitchingCost(0.02)],
+        "steps": 120,
+    },
     "kpis, budget and floor": {"kpis": FLOORS, "safety": [Conservative(0.3, delta=0.3, least=-1.0), Floor(0.6)]},
     "all": {"kpis": FLOORS, "safety": Conservative(0.3, least=-1.0), "neighbours": BLEND, **CLOCK},
     "estimated": {"estimated": True},

@@ -3,12 +3,14 @@
 Functions are drawn from the model that the controller believes in, which is what the Bayesian bounds assume, and every
 configuration has a reward in every slot, played or not. A run breaks the promise of `Conservative` if the sum of
 r(a) − (1 − α)r(b) over its decisions is negative at any time, in rewards or, with f in place of r, in expectation; and
-that of `Floor` if any trial earns more than the drop below what ran. If a run fails with probability at most δ, the
-share of failures among n exceeds δ + 3√(δ(1 − δ)/n) with probability about 0.001.
+that of `Floor` with such bounds if any trial earns more than the drop below what ran. If a run fails with probability
+at most δ, the share of failures among n exceeds δ + 3√(δ(1 − δ)/n) with probability about 0.001. A rate is a share of
+changes, and is to be kept by a model that is wrong.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ import pytest
 from kinband import ConfigurationSpace, Controller
 from kinband.arrays import FloatArray
 from kinband.kernels import RBF
-from kinband.policies import Conservative, Floor
+from kinband.policies import Conservative, Floor, KrauseOng
 from kinband.theory import gram
 
 M, N, SLOTS, RUNS = 3, 7, 24, 30
@@ -119,7 +121,7 @@ LIMIT = limit(RUNS)
         (Conservative(ALPHA, delta=DELTA), overdrawn_in_rewards),
         (Conservative(ALPHA, per_station=True, delta=DELTA), a_station_overdrawn),
         (Conservative(ALPHA, delta=DELTA, of="expected"), overdrawn),
-        (Floor(DROP, delta=DELTA), below_floor),
+        (Floor(DROP, bounds=KrauseOng(DELTA)), below_floor),
     ],
     ids=["network", "network, rewards", "station", "of what is expected", "floor"],
 )
@@ -142,3 +144,34 @@ def test_where_rewards_scatter_a_promise_of_what_is_expected_is_none_of_rewards(
     failures, trials = share(Conservative(ALPHA, delta=DELTA), overdrawn_in_rewards, **world)
     assert failures <= LIMIT
     assert trials > 0.02
+
+
+# --- Where the assumptions do not hold: a rate is kept whatever the model -------------------------------------------
+
+
+def falls_and_changes(safety: Any, *, too_sure: float, runs: int = 2 * RUNS) -> FloatArray:
+    """Changes that earn more than the drop less than what ran before, and changes, a run, (runs, 2).
+
+    The controller believes in a kernel whose standard deviation is too small by a factor.
+    """
+    rng, counted = np.random.default_rng(41), []
+    for _ in range(runs):
+        world = draw(rng, KERNEL, NOISE)
+        arms = arms_played(replace(world, kernel=RBF(1.2, variance=KERNEL.variance / too_sure**2)), safety)
+        before = np.vstack([np.full((1, M), TODAY), arms[:-1]])
+        t, m = np.indices((SLOTS, M))
+        fell = world.f[t, m, arms] < world.f[t, m, before] - DROP
+        counted.append((fell.sum(), (arms != before).sum()))
+    return np.array(counted, dtype=np.float64)
+
+
+def test_a_rate_is_kept_by_a_model_that_is_too_sure_and_its_own_word_costs_more() -> None:
+    stated = 0.1
+    word = Floor(DROP, bounds=NormalDist().inv_cdf(1.0 - stated))
+    ours, its = (falls_and_changes(rule, too_sure=8.0) for rule in (Floor(DROP, delta=stated), word))
+    falls, changes = ours.sum(axis=0)
+    error = np.std(ours[:, 0] - falls / changes * ours[:, 1]) * math.sqrt(len(ours)) / changes
+    assert falls / changes <= stated + 3.0 * error
+    assert changes > 3 * len(ours)
+    fewer = its[:, 0] - ours[:, 0]  # on the same worlds
+    assert fewer.mean() > 3.0 * fewer.std() / math.sqrt(len(fewer))

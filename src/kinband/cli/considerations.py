@@ -24,6 +24,9 @@ from kinband.trace import Trace
 from kinband.trace.columns import station_names, table_of
 from kinband.trace.files import check_file, located, read_table
 
+_RATE = 0.05
+"""How often a floor may be missed: by the model in a plan, by what is measured in a service."""
+
 _option = partial(typer.Option, rich_help_panel="What counts beside the reward")
 
 
@@ -82,7 +85,8 @@ class ConsiderationOptions:
                 raise BadInputError(f"--floor limits {name!r} twice on the same side: give one of them")
             limits[name][side] = limit
         return tuple(
-            KpiFloor(name, at_least=of.get("at_least"), at_most=of.get("at_most")) for name, of in limits.items()
+            KpiFloor(name, at_least=of.get("at_least"), at_most=of.get("at_most"), delta=_RATE)
+            for name, of in limits.items()
         )
 
     def check(self) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from kinband.arrays import BoolArray, FloatArray, finite_array
 from kinband.contexts import StateScaler
 from kinband.controller.journal import Journal
-from kinband.controller.memory import DeployedState
+from kinband.controller.memory import Memory
 from kinband.controller.setup import Setup
 from kinband.controller.stations import CurrentSetup, arm_of, check_fallbacks
 from kinband.drift import TIME_COLUMN, untimed
@@ -119,7 +119,7 @@ def with_deployed(
     setup: CurrentSetup,
     journal: Journal,
     *,
-    deployed: DeployedState,
+    memory: Memory,
     running: Mapping[str, Any] | None,
 ) -> dict[str, Query]:
     """Return queries that also say what their stations run, in the order of caller, record, declaration."""
@@ -128,6 +128,7 @@ def with_deployed(
         raise BadInputError(f"running must be given by station, as a mapping, got {type(said).__name__}")
     if unknown := set(said) - set(queries):
         raise BadInputError(f"running names stations that are not asked for: {', '.join(sorted(map(str, unknown)))}")
+    deployed, calibrated = memory.deployed, memory.calibrated
     pending, decisions, space = deployed.pending, len(journal.asked), setup.encoder.space
     found: dict[str, Query] = {}
     for station, query in queries.items():
@@ -135,7 +136,7 @@ def with_deployed(
         decided = (deployed.running(task, journal) for task in setup.tasks_of(station))
         runs = next((arm for arm in decided if arm is not None), baseline)
         runs = arm_of(said[station], space, station=station) if station in said else runs
-        here = Deployed(runs, baseline, decisions, pending)
+        here = Deployed(runs, baseline, decisions, pending, calibrated.rules, calibrated.tried(query.task))
         found[station] = check_fallbacks(replace(query, deployed=here), setup, station=station)
     return found
 

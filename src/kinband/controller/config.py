@@ -21,7 +21,7 @@ from kinband.kpis import NeighbourReward
 from kinband.model import SimilarityLike
 from kinband.policies import Exploration, PolicyFactory, policy_factory
 from kinband.policies.exploration import exploration_from, exploration_from_dict, exploration_to_dict
-from kinband.policies.kpi_floors import KpiFloor, KpisLike, floors_from
+from kinband.policies.kpi_floors import KpiFloor, KpisLike, floor_to_dict, floors_from
 from kinband.policies.safety import Safety, SafetyLike, safety_from, safety_from_dict, safety_to_dict
 from kinband.posterior import ENGINES, INDUCING_POINTS, checked_inducing_points
 from kinband.similarity import Joint
@@ -209,7 +209,7 @@ class ControllerConfig:
         default=(),
         metadata=_by(
             floors_from,
-            write=lambda kpis: [dict(vars(floor)) for floor in kpis],
+            write=lambda kpis: [floor_to_dict(floor) for floor in kpis],
             read=lambda kpis: [KpiFloor(**floor) for floor in kpis],
         ),
     )

@@ -554,7 +554,7 @@ class Controller:
     def _with_deployed(self, queries: Mapping[str, Query], running: Mapping[str, Any] | None) -> dict[str, Query]:
         """Say in queries what is deployed, which setup and journal tell."""
         memory = self._memory
-        return with_deployed(queries, memory.current, self.journal, deployed=memory.deployed, running=running)
+        return with_deployed(queries, memory.current, self.journal, memory=memory, running=running)
 
     def _query(
         self,

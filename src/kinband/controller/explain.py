@@ -27,6 +27,7 @@ from kinband.controller.setup import Setup
 from kinband.errors import BadInputError, NotPositiveDefiniteError
 from kinband.kernels import TaskCovariance
 from kinband.policies.constraints import BUDGET, FLOOR
+from kinband.policies.kpi_floors import KPI
 from kinband.posterior.base import Rows
 from kinband.records import Alternative, Alternatives, Decision
 from kinband.similarity.matrix import sharing_text
@@ -194,6 +195,25 @@ def kpis_text(decision: Decision, floors: Mapping[str, str]) -> str:
             end = f"{note['open']:,} configuration{' keeps' if note['open'] == 1 else 's keep'} to that."
             end += "" if note["kept"] else " This one does not: a rule of safety had the last word."
     return " ".join([*said, end])
+
+
+def rates_text(decision: Decision) -> str:
+    """Say how rules with a rate have fared, and the quantiles that their bounds were made with.
+
+    Example:
+        >>> rate = {"quantile": 2.1, "rows": 120, "missed": 7, "trials": 30, "trials_missed": 2}
+        >>> made = Decision("d1", "a", 1, None, 0.9, 0.1, 1.0, policy_state={"calibrated": {"rules": {"floor": rate}}})
+        >>> print(rates_text(made))
+        The floor took bounds of 2.10 standard deviations: 7 of 120 rewards had missed theirs, 2 of 30 in trials.
+    """
+    said = decision.policy_state.get("calibrated", {}).get("rules", {})
+    names = {rule: f"floor of {rule.removeprefix(KPI)}" if rule.startswith(KPI) else rule for rule in said}
+    return " ".join(
+        f"The {names[rule]} took bounds of {one['quantile']:.2f} standard deviations: {one['missed']:,} of "
+        f"{one['rows']:,} rewards had missed theirs, {one['trials_missed']:,} of {one['trials']:,} in trials."
+        for rule, one in said.items()
+        if rule != BUDGET  # which is widened and has no quantile of its own
+    )
 
 
 def against_text(runner_up: Alternative | None, found: Comparison | None) -> str:
@@ -491,6 +511,7 @@ class Explanation:
             "left_out": self.left_out,
             "safety": dict(decision.policy_state.get("safety", {})),
             "kpis": dict(decision.policy_state.get("kpis", {})),
+            **({"calibrated": dict(rates)} if (rates := decision.policy_state.get("calibrated")) else {}),
         }
 
 
@@ -531,6 +552,7 @@ def explain(
         choice_text(decision),
         ground.text,
         kpis_text(decision, {} if setup is None else {kpi.name: kpi.floor.text() for kpi in setup.kpis}),
+        rates_text(decision),
         against_text(runner_up, against),
         "" if evidence is None else evidence_text(evidence),
         left_out or ("" if evidence is None else approximate_text(decision, evidence)),

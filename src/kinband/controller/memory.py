@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kinband.controller.calibrating import Calibrated
 from kinband.controller.events import (
     Asked,
     CalledOff,
@@ -466,6 +467,7 @@ class Memory:
         self._least = LeastSeen(None if budget is None else budget.least)
         self.last_told = LastTold()
         self.watch = Watch(setup)
+        self.calibrated = Calibrated(setup)
         self.rounds = 0
         self._caches: OrderedDict[str, Any] = OrderedDict()
         if stored is not None and past is not None:
@@ -517,6 +519,7 @@ class Memory:
     def append(self, entry: Entry) -> None:
         """Add an entry to the journal, and to what is kept count of; beliefs do not change."""
         self.current = self.current.after(entry)
+        self.calibrated.note(entry, self.journal)
         self.journal.add(entry)
         self.deployed.note(entry, self.journal)
         self.watch.note(entry, self.journal)
@@ -592,7 +595,7 @@ class Memory:
             return None
         values, rows = self.journal.stored()
         values |= {"deployed": self.deployed.stored(), "watch": self.watch.stored(), "rounds": self.rounds}
-        values["last_told"] = self.last_told.stored()
+        values["last_told"], values["calibrated"] = self.last_told.stored(), self.calibrated.stored()
         return Stored(values, rows, dict(self.policy.state()))
 
     def _go_on(self, stored: "Stored", past: Past) -> None:
@@ -605,6 +608,8 @@ class Memory:
         self.deployed.take_up(values["deployed"])
         self.watch.take_up(values["watch"])
         self.last_told.take_up(values["last_told"])
+        if "calibrated" in values:  # before rules could have a rate, nothing was kept
+            self.calibrated.take_up(values["calibrated"])
         self.policy = empty_policy(self.setup, self.journal.shaping)
         if isinstance(self.policy, KeepsState):
             self.policy.restore(stored.beliefs)

@@ -37,7 +37,7 @@ what was decided there; said later, or several times, it takes one bound more ea
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from math import fsum, log, log1p, sqrt
 from typing import Any, Literal
 
@@ -46,7 +46,8 @@ from numpy.typing import ArrayLike
 
 from kinband.arrays import FloatArray, IntArray, finite_number
 from kinband.errors import BadInputError, CannotCorrectError
-from kinband.policies.constraints import BUDGET, NOTE, TOGETHER, Bounds, Constraint, Draft, beta_rule
+from kinband.policies.calibration import Calibration
+from kinband.policies.constraints import BUDGET, NOTE, TOGETHER, Bounds, Constraint, Draft, beta_rule, checked_rate
 from kinband.policies.exploration import KrauseOng
 from kinband.posterior import Column, Posterior, Prediction
 from kinband.records import NO_POLICY_STATE, Observation, PolicyState
@@ -64,14 +65,16 @@ class Conservative:
             for a trial out of what all its stations earn, and so dares the first one much sooner.
         least: What rewards are counted from; no configuration earns less.
         bounds: β of the bounds: None for the policy's own, or a number, a name or a rule as for `beta=`.
-        delta: Instead of `bounds`, the probability with which the promise may be broken.
+        delta: Instead of `bounds`, the probability with which the promise may be broken. Bounds are then those of
+            `KrauseOng(delta)`, widened by as much as rewards are seen to need (`calibration`), which miss what was
+            predicted of them more often than δ if the model is too sure.
         of: What is promised: the "rewards" that come, scatter and all, or what is "expected" of them. Rewards, and what
             is expected too, where a probability is stated; what is expected where none is.
 
     Example:
         >>> rule = Conservative(alpha=0.1, delta=0.05)
-        >>> rule.bounds, rule.of, Conservative(alpha=0.1).of
-        (KrauseOng(delta=0.05), 'rewards', 'expected')
+        >>> rule.delta, rule.of, Conservative(alpha=0.1).of
+        (0.05, 'rewards', 'expected')
         >>> Conservative(alpha=5)
         Traceback (most recent call last):
             ...
@@ -82,10 +85,10 @@ class Conservative:
     per_station: bool = field(default=False, kw_only=True)
     least: float = field(default=0.0, kw_only=True)
     bounds: Bounds = field(default=None, kw_only=True)
-    delta: InitVar[float | None] = field(default=None, kw_only=True)
+    delta: float | None = field(default=None, kw_only=True)
     of: Literal["rewards", "expected"] | None = field(default=None, kw_only=True)
 
-    def __post_init__(self, delta: float | None) -> None:
+    def __post_init__(self) -> None:
         for name in ("alpha", "least"):  # plain floats, which JSON can hold
             object.__setattr__(self, name, finite_number(getattr(self, name), name=name))
         if not 0 <= self.alpha <= 1:
@@ -93,7 +96,8 @@ class Conservative:
         if not isinstance(self.per_station, bool | np.bool_):
             raise BadInputError(f"per_station is True or False, got {self.per_station!r:.60}")
         object.__setattr__(self, "per_station", bool(self.per_station))
-        bounds = beta_rule(self.bounds, delta)
+        object.__setattr__(self, "delta", checked_rate(self.delta, self.bounds))
+        bounds = beta_rule(self.bounds) if self.delta is None else KrauseOng(self.delta)
         object.__setattr__(self, "bounds", bounds)
         stated = isinstance(bounds, KrauseOng)
         if self.of is None:
@@ -109,6 +113,10 @@ class Conservative:
         if not isinstance(self.bounds, KrauseOng):
             raise BadInputError("no probability is stated: give delta=")
         return self.bounds.delta
+
+    def stretch(self, draft: Draft) -> float:
+        """By how much the bounds of the model are to be widened, as far as rewards have shown."""
+        return 1.0 if self.delta is None else draft.calibrated(BUDGET, Calibration(self.delta, sides=2)).stretch
 
 
 # --- The budget of what is expected ---------------------------------------------------------------------------------
@@ -169,7 +177,7 @@ class Budget(Constraint):
         today = [d.fallback(d.deployed.baseline) for d in drafts]
         tasks = np.array([d.query.task for d in drafts])
         kept = np.array([d.query.X[arm] for d, arm in zip(drafts, today, strict=True)])
-        beta = np.array([d.beta(self.rule.bounds) for d in drafts])
+        beta = np.array([d.beta(self.rule.bounds) * self.rule.stretch(d) for d in drafts])
         drafted = np.array([d.query.X[d.arm] for d in drafts])
         tried, safe = (
             margins(self._beliefs, tasks, X, against=kept, beta=beta, rule=self.rule) for X in (drafted, kept)
@@ -524,7 +532,8 @@ class RewardBudget(Budget):
 
     def judge(self, drafts: list[Draft]) -> list[Draft]:
         """Let through what the budget bears; the rest stays with what runs, or goes back to today's configuration."""
-        held = {account: self._sure(account) for account in {self._account(d.query.task) for d in drafts}}
+        stretch = self.rule.stretch(drafts[0])
+        held = {a: self._sure(a, stretch=stretch) for a in {self._account(d.query.task) for d in drafts}}
         for task, lower in drafts[0].deployed.pending.items():
             if self._account(task) in held:
                 held[self._account(task)] += lower
@@ -617,15 +626,15 @@ class RewardBudget(Budget):
         """Whose budget pays for a station: its own, or the network's."""
         return task if self.rule.per_station else 0
 
-    def _sure(self, account: int) -> float:
-        """Return what an account holds for sure, its reserve put aside."""
+    def _sure(self, account: int, *, stretch: float) -> float:
+        """Return what an account holds for sure, a widened reserve put aside."""
         own = slice(account, account + 1) if self.rule.per_station else slice(None)
         delta = self.rule.probability / (4.0 * (len(self.settled) if self.rule.per_station else 1))
         std, variance = self.doubt[own, [_STD, _VARIANCE]].sum(axis=0)
         reserve = scatter_allowance(variance, unit=self._noise, delta=delta)
         reserve += doubt_allowance(std, unit=sqrt(self._noise), delta=delta)
         bounds = (trial.lower for trial in self.open if self._account(trial.task) == account)
-        return fsum(self.settled[own]) + fsum(bounds) - reserve
+        return fsum(self.settled[own]) + fsum(bounds) - stretch * reserve
 
     def _scatter(self) -> float:
         """Return the variance of a reward that is yet to be told, as far as it was told of others."""
@@ -635,7 +644,8 @@ class RewardBudget(Budget):
     def _beta(self, draft: Draft) -> float:
         """Return the weight of standard deviations: five bounds of every decision fail with probability δ/2 in all."""
         rule = KrauseOng(self.rule.probability / 5.0)
-        return rule.beta(known=draft.deployed.decisions + draft.ahead, arms=1, noise=self._noise)
+        beta = rule.beta(known=draft.deployed.decisions + draft.ahead, arms=1, noise=self._noise)
+        return beta * self.rule.stretch(draft)
 
 
 def _believed(trials: Sequence[Trial], beliefs: Posterior) -> Prediction:

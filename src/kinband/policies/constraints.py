@@ -10,8 +10,9 @@ is one over time, which nothing after it may spend. What each promises: docs/lea
 (2020), close to SafeOpt (Sui, Gotovos, Burdick and Krause 2015): every trial by itself.
 
 A bound is β times a standard deviation. By default β is the policy's own, which promises nothing in numbers. With
-`delta`, the promise holds at all times with probability 1 − δ, if f was drawn from the model. With `bounds`, β is that
-of any rule that `beta=` takes. Where f at two configurations is uncertain for a common reason, such as a load seldom
+`delta`, it is a quantile that rewards keep at the rate stated (`calibration`), whatever the model. With `bounds`, β is
+that of any rule that `beta=` takes; with `KrauseOng(δ)` no trial of a run is below its floor with probability 1 − δ, if
+f was drawn from the model. Where f at two configurations is uncertain for a common reason, such as a load seldom
 seen, the difference between them is known far better than either, and its standard deviation is
 
     σ(a − b)² = σ(a)² + σ(b)² − 2 cov(a, b).
@@ -21,7 +22,7 @@ f by β times its standard deviation.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ import numpy as np
 from kinband.arrays import BoolArray, FloatArray, IntArray, finite_number
 from kinband.errors import BadInputError
 from kinband.policies.base import pick_best
+from kinband.policies.calibration import Calibration
 from kinband.policies.exploration import Exploration, KrauseOng, exploration_from
 from kinband.posterior import Column, Prediction
 from kinband.records import Choice, Deployed, Observation, Query
@@ -138,6 +140,11 @@ class Draft:
             return own_beta(self.plain)
         return rule.beta(known=self.deployed.decisions + self.ahead, arms=len(self.query.X), noise=self.policy.noise)
 
+    def calibrated(self, rule: str, start: Calibration) -> Calibration:
+        """Return how a rule with a rate has fared; `start` where nobody keeps count."""
+        found: Calibration = self.deployed.calibrated.get(rule, start)
+        return found
+
     def believed(self, arms: Sequence[int]) -> Prediction | None:
         """Return what the policy's prediction says of some arms, if it shows one."""
         return None if self.prediction is None else self.prediction.at(np.searchsorted(self.plain.arms, arms))
@@ -188,13 +195,18 @@ class Constraint:
         """Take up what `state` returned."""
 
 
-def beta_rule(bounds: Bounds, delta: float | None = None) -> Exploration | None:
-    """Return the rule that `bounds` or `delta` stands for, None for the policy's own."""
+def beta_rule(bounds: Bounds) -> Exploration | None:
+    """Return the rule that `bounds` stands for, None for the policy's own."""
+    return None if bounds is None else exploration_from(bounds)
+
+
+def checked_rate(delta: float | None, bounds: Bounds) -> float | None:
+    """Return the rate of a rule as a plain float, which JSON can hold; it takes no bounds beside it."""
     if delta is None:
-        return None if bounds is None else exploration_from(bounds)
-    if bounds is not None:
-        raise BadInputError("a rule takes bounds= or delta=, not both: delta is that of the rule in bounds")
-    return KrauseOng(finite_number(delta, name="delta"))
+        return None
+    if bounds is not None and bounds != KrauseOng(delta):
+        raise BadInputError("a rule takes bounds= or delta=, not both: bounds with a rate are calibrated")
+    return KrauseOng(finite_number(delta, name="delta")).delta
 
 
 def own_beta(choice: Choice) -> float:
@@ -259,25 +271,27 @@ class Floor(Constraint):
         drop: How much less a trial may earn at worst, in units of reward; infinite for no floor.
         against: "difference" or "mean".
         bounds: β of the bounds: None for the policy's own, or a number, a name or a rule as for `beta=`.
-        delta: Instead of `bounds`, the probability with which any trial may fall below the floor.
+        delta: Instead of `bounds`, the share of rewards, and of those of trials, that may miss their bound
+            (`calibration`). Until 1/δ rewards are known, nothing is tried but what has run at the station before.
 
     Example:
-        >>> Floor(0.02).against
-        'difference'
+        >>> Floor(0.02).against, Floor(0.02, delta=0.05).delta
+        ('difference', 0.05)
     """
 
     drop: float
     against: Literal["difference", "mean"] = field(default="difference", kw_only=True)
     bounds: Bounds = field(default=None, kw_only=True)
-    delta: InitVar[float | None] = field(default=None, kw_only=True)
+    delta: float | None = field(default=None, kw_only=True)
 
-    def __post_init__(self, delta: float | None) -> None:
+    def __post_init__(self) -> None:
         object.__setattr__(self, "drop", inf if self.drop == inf else finite_number(self.drop, name="drop"))
         if self.drop < 0:
             raise BadInputError(f"drop must not be negative, got {self.drop:g}")
         if self.against not in ("difference", "mean"):
             raise BadInputError(f"a floor is held against 'difference' or 'mean', got {self.against!r}")
-        object.__setattr__(self, "bounds", beta_rule(self.bounds, delta))
+        object.__setattr__(self, "delta", checked_rate(self.delta, self.bounds))
+        object.__setattr__(self, "bounds", beta_rule(self.bounds))
 
     def judge(self, drafts: list[Draft]) -> list[Draft]:
         """Let the best-scored arm through that passes.
@@ -288,14 +302,22 @@ class Floor(Constraint):
         return [self._above(draft).noting() for draft in drafts]
 
     def _above(self, draft: Draft) -> Draft:
-        running, beta = draft.fallback(draft.deployed.running), draft.beta(self.bounds)
+        running, (beta, known) = draft.fallback(draft.deployed.running), self._bounds(draft)
         ranked = _ranked(draft, running)
         for start in range(0, len(ranked), TOGETHER - 1):
             some = ranked[start : start + TOGETHER - 1]
-            passes = (some == running) | (self._lower(draft, some, running, beta) >= -self.drop)
+            passes = known[some] & (self._lower(draft, some, running, beta) >= -self.drop) | (some == running)
             if passes.any():
                 return draft.instead(int(some[passes.argmax()]), by=FLOOR)
         raise AssertionError("the running configuration passes its own floor")
+
+    def _bounds(self, draft: Draft) -> tuple[float, BoolArray]:
+        """Return the weight of a standard deviation, and which arms may be tried by now, (N,)."""
+        every = np.ones(len(draft.query.X), dtype=np.bool_)
+        if self.delta is None:
+            return draft.beta(self.bounds), every
+        calibration = draft.calibrated(FLOOR, Calibration(self.delta))
+        return calibration.quantile, every if calibration.seeded else draft.deployed.tried_among(len(every))
 
     def _lower(self, draft: Draft, arms: IntArray, running: int, beta: float) -> FloatArray:
         """Return lower bounds of what arms (m,) earn beyond the running one, (m,)."""

@@ -22,10 +22,16 @@ from kinband.arrays import BoolArray, FloatArray, IntArray, finite_number, posit
 from kinband.errors import BadInputError, CannotCorrectError
 from kinband.kernels import Kernel, kernel_from_dict
 from kinband.policies.base import PolicySpec, sweeps
+from kinband.policies.calibration import Calibration
 from kinband.policies.constraints import Constraint, Draft, Narrowed
 from kinband.posterior import Prediction
 from kinband.records import Observation, Query
 from kinband.trace.rewards import Measured
+
+_CONFIDENCE = 0.95
+
+KPI = "kpi: "
+"""What the name of a KPI follows where rules with a rate are listed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +43,9 @@ class KpiFloor:
         at_least: The floor, if there is one.
         at_most: The ceiling, if there is one.
         confidence: Probability with which the expected KPI must keep them under the model, at least one half.
+        delta: Instead of `confidence`, the share of measurements, and of those of trials, that may miss their bound,
+            whatever the model (`calibration`), at most one half. Until 1/δ of them are known, nothing is tried but what
+            has run at the station before.
         mean: What the KPI is before anything is known; from a log, fitted where it is not given.
         deviation: By how much configurations and states move it, one standard deviation; likewise.
         noise: Variance of a measurement around what is expected; likewise.
@@ -53,7 +62,8 @@ class KpiFloor:
     name: str
     at_least: float | None = field(default=None, kw_only=True)
     at_most: float | None = field(default=None, kw_only=True)
-    confidence: float = field(default=0.95, kw_only=True)
+    confidence: float = field(default=_CONFIDENCE, kw_only=True)
+    delta: float | None = field(default=None, kw_only=True)
     mean: float | None = field(default=None, kw_only=True)
     deviation: float | None = field(default=None, kw_only=True)
     noise: float | None = field(default=None, kw_only=True)
@@ -68,6 +78,13 @@ class KpiFloor:
         for what, check in checks.items():
             if getattr(self, what) is not None:
                 object.__setattr__(self, what, check(getattr(self, what), name=f"{what} of KPI {self.name!r}"))
+        if self.delta is not None:
+            object.__setattr__(self, "delta", finite_number(self.delta, name="delta"))
+            if not 0 < self.delta <= 0.5:
+                raise BadInputError(f"delta of KPI {self.name!r} is a rate above 0 and up to 0.5, got {self.delta:g}")
+            if self.confidence not in (_CONFIDENCE, 1.0 - self.delta):
+                raise BadInputError(f"KPI {self.name!r} has confidence= or delta=, not both")
+            object.__setattr__(self, "confidence", 1.0 - self.delta)
         object.__setattr__(self, "confidence", finite_number(self.confidence, name="confidence"))
         if not 0.5 <= self.confidence < 1:
             raise BadInputError(f"confidence is a probability from 0.5 to below 1, got {self.confidence:g}")
@@ -79,10 +96,14 @@ class KpiFloor:
         """The weight of a standard deviation: the normal quantile that belongs to the confidence."""
         return NormalDist().inv_cdf(self.confidence)
 
-    def margin(self, mean: FloatArray, std: FloatArray) -> FloatArray:
-        """Return by how much the pessimistic bounds of m predictions keep the floor, (m,); below zero they break it."""
-        above = inf if self.at_least is None else mean - self.beta * std - self.at_least
-        below = inf if self.at_most is None else self.at_most - mean - self.beta * std
+    def margin(self, mean: FloatArray, std: FloatArray, *, beta: float | None = None) -> FloatArray:
+        """Return by how much the pessimistic bounds of m predictions keep the floor, (m,); below zero they break it.
+
+        `beta` is the weight of a standard deviation, where it is not that of the confidence.
+        """
+        beta = self.beta if beta is None else beta
+        above = inf if self.at_least is None else mean - beta * std - self.at_least
+        below = inf if self.at_most is None else self.at_most - mean - beta * std
         least: FloatArray = np.minimum(above, below)
         return least
 
@@ -143,9 +164,14 @@ def floors_from(given: KpisLike) -> tuple[KpiFloor, ...]:
     return tuple(listed)
 
 
+def floor_to_dict(floor: KpiFloor) -> dict[str, Any]:
+    """Return a floor as JSON-able values; what is not calibrated is written as before anything could be."""
+    return {name: value for name, value in vars(floor).items() if name != "delta" or value is not None}
+
+
 def kpi_to_dict(kpi: Kpi) -> dict[str, Any]:
     """Return a KPI as JSON-able values."""
-    return {"floor": dict(vars(kpi.floor)), "kernel": kpi.kernel.to_dict(), "scale": kpi.scale}
+    return {"floor": floor_to_dict(kpi.floor), "kernel": kpi.kernel.to_dict(), "scale": kpi.scale}
 
 
 def kpi_from_dict(values: Mapping[str, Any]) -> Kpi:
@@ -199,6 +225,13 @@ class KpiBelief:
         found = [one for _, all_, sizes in sweeps(self.posterior, queries) for one in all_.split(sizes)]
         mean, scale = self.kpi.mean, self.kpi.scale
         return [Prediction(mean + scale * one.mean, scale * one.std) for one in found]
+
+    def calibrated(self, query: Query) -> Calibration | None:
+        """Return how the floor's rate has fared, None where it has none."""
+        if self.kpi.floor.delta is None:
+            return None
+        start, deployed = Calibration(self.kpi.floor.delta), query.deployed
+        return start if deployed is None else deployed.calibrated.get(f"{KPI}{self.kpi.name}", start)
 
     def _scaled(self, measured: Measured) -> tuple[float, float]:
         """A measurement in units of g, with its whole variance."""
@@ -278,7 +311,8 @@ class KpiFloors(Constraint):
         return [self._narrowed(query, one) for query, one in zip(queries, found, strict=True)]
 
     def _narrowed(self, query: Query, predictions: Mapping[str, Prediction]) -> Narrowed:
-        worst = self._margins(predictions).min(axis=0)  # of all KPIs, by allowed arm
+        worst = self._margins(query, predictions).min(axis=0)  # of all KPIs, by allowed arm
+        worst[~self._known(query)[query.arms]] = -inf
         keeps = np.zeros(len(query.X), dtype=np.bool_)
         keeps[query.arms[worst >= 0]] = True
         is_open, fallback = keeps, ""
@@ -292,13 +326,28 @@ class KpiFloors(Constraint):
         values["allowed"] = is_open if self._alone else is_open | _ways_back(query)
         return Narrowed(**values, open=is_open, seen=Judged(query.arms, keeps, predictions, fallback))
 
-    def _margins(self, predictions: Mapping[str, Prediction]) -> FloatArray:
+    def _known(self, query: Query) -> BoolArray:
+        """Which arms may be tried by now, (N,): all, once every rate is known of 1/δ measurements."""
+        every, deployed = np.ones(len(query.X), dtype=np.bool_), query.deployed
+        rates = [one for belief in self.beliefs if (one := belief.calibrated(query)) is not None]
+        if deployed is None or all(one.seeded for one in rates):
+            return every
+        known = deployed.tried_among(len(every))
+        if deployed.running is not None and deployed.running < len(known):
+            known[deployed.running] = True
+        return known if (known & query.allowed).any() else every
+
+    def _margins(self, query: Query, predictions: Mapping[str, Prediction]) -> FloatArray:
         """Return by how much each of m arms keeps the floors, (k, m), in standard deviations of each KPI.
 
         Divided so, that of several KPIs may be compared: which arm comes closest where none keeps them all.
         """
-        pairs = [(belief.kpi, predictions[belief.kpi.name]) for belief in self.beliefs]
-        return np.array([k.floor.margin(one.mean, one.std) / (k.floor.deviation or k.scale) for k, one in pairs])
+        found = list[FloatArray]()
+        for belief in self.beliefs:
+            kpi, one, rate = belief.kpi, predictions[belief.kpi.name], belief.calibrated(query)
+            margin = kpi.floor.margin(one.mean, one.std, beta=None if rate is None else rate.quantile)
+            found.append(margin / (kpi.floor.deviation or kpi.scale))
+        return np.array(found)
 
     def judge(self, drafts: list[Draft]) -> list[Draft]:
         """Put the best open arm where the policy chose a way back."""
@@ -316,7 +365,9 @@ class KpiFloors(Constraint):
             return {}
         judged: Judged = query.seen
         best = draft.plain.arms[np.argsort(-draft.score, kind="stable")]
-        shown = [draft.arm, *(int(arm) for arm in best if arm != draft.arm)][:CONSIDERED]
+        here = query.deployed.running if query.deployed is not None and query.deployed.calibrated else None
+        first = [draft.arm] if here is None or here not in judged.arms else [draft.arm, here]
+        shown = list(dict.fromkeys([*first, *best.tolist()]))[:CONSIDERED]
         at = np.searchsorted(judged.arms, shown)
         note: dict[str, Any] = {"open": int(query.open.sum()), "kept": bool(judged.keeps[draft.arm])}
         note |= {"fallback": judged.fallback} if judged.fallback else {}

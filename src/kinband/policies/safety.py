@@ -15,9 +15,11 @@ from kinband.arrays import FloatArray
 from kinband.errors import BadInputError, CannotCorrectError
 from kinband.policies.base import KeepsState, Policy, PolicyFactory, PolicySpec, choose_round, correct, learn_log
 from kinband.policies.budget import Budget, Conservative, RewardBudget, Work
-from kinband.policies.constraints import NOTE, Constraint, Draft, Floor, SwitchingCost
+from kinband.policies.calibration import NOTE as CALIBRATED
+from kinband.policies.calibration import Calibration
+from kinband.policies.constraints import BUDGET, FLOOR, NOTE, Constraint, Draft, Floor, SwitchingCost
 from kinband.policies.exploration import exploration_from_dict, exploration_to_dict
-from kinband.policies.kpi_floors import Kpi, KpiFloors
+from kinband.policies.kpi_floors import CONSIDERED, KPI, Kpi, KpiFloors
 from kinband.policies.ucb import UCB
 from kinband.posterior import Posterior, Prediction
 from kinband.records import Choice, Observation, PolicyState, Query
@@ -91,6 +93,8 @@ def _rule_to_dict(rule: Rule | None) -> dict[str, Any] | None:
     values = dict(vars(rule))
     if values.get("of") == "expected":
         del values["of"]  # what was promised before rewards could be
+    if "delta" in values and values["delta"] is None:
+        del values["delta"]  # what is not calibrated, as nothing was at first
     if "bounds" in values and values["bounds"] is not None:
         values["bounds"] = exploration_to_dict(values["bounds"])
     # JSON has no infinity.
@@ -211,7 +215,7 @@ class Constrained:
         noted = {NOTE: draft.note} if draft.note else {}
         for constraint in self.constraints:
             noted |= constraint.policy_state(draft)
-        return {**draft.plain.policy_state, **noted}
+        return {**draft.plain.policy_state, **noted, **_calibrated(draft)}
 
     def _caches(self, drafts: Sequence[Draft]) -> list[Any]:
         """Return the work kept for updates; it is done anew where another arm is played and scores left none behind."""
@@ -239,6 +243,18 @@ class StoredConstrained(Constrained):
         inner.restore({name: array for name, array in state.items() if not name.startswith("kpi")})
         for constraint in self.constraints:
             constraint.restore(state)
+
+
+def _calibrated(draft: Draft) -> PolicyState:
+    """How rules with a rate stand; and what was predicted of what runs, where a decision may not keep it."""
+    deployed, plain = draft.query.deployed, draft.plain
+    if deployed is None or not deployed.calibrated:
+        return {}
+    note: dict[str, Any] = {"running": deployed.running}
+    here = np.flatnonzero(plain.arms == deployed.running)
+    if len(plain.arms) > CONSIDERED and len(here) and plain.mean is not None and plain.std is not None:
+        note["predicted"] = [float(plain.mean[here[0]]), float(plain.std[here[0]])]
+    return {CALIBRATED: note | {"rules": {name: one.to_dict() for name, one in deployed.calibrated.items()}}}
 
 
 def _score(choice: Choice) -> FloatArray:
@@ -274,6 +290,16 @@ def _constraints(inner: Policy, spec: PolicySpec, safety: Safety | None, kpis: S
         kind = RewardBudget if rule.of == "rewards" else Budget
         budget = [kind(rule, inner.posterior, tasks=len(spec.K_Z), noise=inner.noise)]
     return [one for one in (safety.cost, *floors, safety.floor, *budget) if one is not None]
+
+
+def calibrations(safety: Safety | None, kpis: Sequence[Kpi]) -> dict[str, Calibration]:
+    """Return what the rates of rules and of floors of KPIs start from, by "floor", "budget" and "kpi: <name>"."""
+    found = {f"{KPI}{kpi.name}": Calibration(kpi.floor.delta) for kpi in kpis if kpi.floor.delta is not None}
+    if safety is not None and safety.floor is not None and safety.floor.delta is not None:
+        found[FLOOR] = Calibration(safety.floor.delta)
+    if safety is not None and safety.conservative is not None and safety.conservative.delta is not None:
+        found[BUDGET] = Calibration(safety.conservative.delta, sides=2)
+    return found
 
 
 def posterior_of(policy: Policy) -> Posterior | None:

@@ -5,6 +5,7 @@ Configuration "low" has x = 1 and is what runs today; "high" has x = 2, is less 
 """
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -165,9 +166,11 @@ def test_bounds_of_a_rule_count_decisions(rule: Any) -> None:
         assert betas == [rule.beta(known=n, arms=2, noise=NOISE) for n in (1, 2, 3)]
 
 
-def test_a_probability_stands_for_the_bounds_that_hold_with_it() -> None:
-    assert Conservative(0.1, delta=0.3) == Conservative(0.1, bounds=KrauseOng(0.3)) != Conservative(0.1)
-    assert Floor(0.1, delta=0.3) == Floor(0.1, bounds=KrauseOng(0.3))
+def test_a_budget_with_a_rate_has_the_bounds_that_hold_with_it_and_is_calibrated_besides() -> None:
+    rule, models_word = Conservative(0.1, delta=0.3), Conservative(0.1, bounds=KrauseOng(0.3))
+    assert (rule.bounds, rule.of) == (models_word.bounds, models_word.of) == (KrauseOng(0.3), "rewards")
+    assert (rule.delta, models_word.delta) == (0.3, None)
+    assert replace(rule, alpha=0.2) == Conservative(0.2, delta=0.3)
 
 
 def test_a_correction_leads_where_the_right_reward_would_have_led() -> None:
@@ -313,7 +316,7 @@ def test_rules_and_declarations_survive_the_folder(tmp_path: Path) -> None:
 def test_a_rule_saved_before_rewards_could_be_promised_means_what_it_meant() -> None:
     written = {"alpha": 0.2, "per_station": True, "least": -1.0, "bounds": {"rule": "krause-ong", "delta": 0.3}}
     loaded = safety_from_dict({"conservative": written, "floor": None, "cost": None})
-    rule = Conservative(0.2, per_station=True, least=-1.0, delta=0.3, of="expected")
+    rule = Conservative(0.2, per_station=True, least=-1.0, bounds=KrauseOng(0.3), of="expected")
     assert loaded == Safety(conservative=rule)
     assert safety_to_dict(loaded)["conservative"] == written
 

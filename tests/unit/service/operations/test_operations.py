@@ -408,6 +408,21 @@ def test_a_clock_without_a_zone_is_refused(ledger: Ledger) -> None:
         ask(operations, a=1)
 
 
+def test_a_rate_is_calibrated_in_shadow_mode_and_stands_where_it_stood_after_a_restart(ledger: Ledger) -> None:
+    operations = Operations.open(ledger, taught(safety=Floor(9.0, delta=0.25)), clock=Clock(), mode="shadow")
+    wanted = []
+    for reward in (-9.0, 0.5, 0.5, 0.5, 0.5):
+        [record] = operations.ask({"a": {}})
+        assert record.arm == 0
+        wanted.append(record.decision.arm)
+        operations.tell({record.id: reward})
+    assert wanted[:4] == [0] * 4  # until enough is known, nothing is proposed but what has run
+    assert wanted[4] != 0
+    for one in (operations, again(operations)):
+        rate = one.controller._memory.calibrated.rules["floor"]
+        assert (rate.every.rows, rate.every.missed, rate.trials.rows) == (5, 1, 0)
+
+
 def test_a_bad_mode_does_not_start_a_ledger(ledger: Ledger) -> None:
     with pytest.raises(BadInputError, match="a mode is one of"):
         begin(ledger, wishful(), mode="off")
