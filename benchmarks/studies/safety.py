@@ -1,12 +1,13 @@
 """Safe trials measured: how often a promise is broken, and what keeping it costs.
 
 Every learner plays the same slots with the same model, learned from the same log; they differ in their rules alone, so
-that regrets can be compared in pairs. The referee knows what every configuration is expected to earn in a slot, and so
-what today's would have earned. It counts
+that regrets can be compared in pairs. The referee (`safety_cases`) knows what stations would have earned in a slot with
+something else, and so with today's configuration. It counts
 
 - runs in which the rewards expected of what was played, counted from `least` and summed, ever fell below 1 − α of
   today's, with the exact binomial interval (Clopper and Pearson 1934), and the same for the rewards that came;
-- decisions expected to earn more than `drop` less than what their station ran before, and runs with any;
+- decisions expected to earn more than `drop` less than what their station ran before, from the first on, what share of
+  those that changed something they are, and runs with any;
 - changes from one slot to the next, and the regret beyond that of the learner without rules.
 
 The tables of docs/evidence.md:
@@ -25,25 +26,24 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.metrics import ratio_of
+from benchmarks.metrics import bootstrapped, picks_of, ratio_of
+from benchmarks.studies.safety_cases import PROBLEMS, Case, case_of, smooth_city, with_rules
 from kinband.arrays import FloatArray, IntArray
 from kinband.controller import Controller
-from kinband.environments import SyntheticBandit, TraceEnvironment, split_trace
-from kinband.environments.contract import Referee
-from kinband.errors import BadInputError
-from kinband.experiments.city import LOG_ROWS, city_log_of
+from kinband.experiments.city import LOG_ROWS
 from kinband.experiments.compare import mean_over_runs
-from kinband.model import Search, learn_model
-from kinband.policies import Conservative, Floor, SwitchingCost
-from kinband.space import ConfigurationSpace
+from kinband.kpis import KpiFloor
+from kinband.policies import Conservative, Floor, KrauseOng, SwitchingCost
 from kinband.stats import Estimate, share_of
 
 # --- The rules of safe trials that are compared, and what they promise on each problem ------------------------------
 
 PLAIN = "no rules"
 ALPHA, DELTA = 0.05, 0.05
-PROBLEMS = {"synthetic": 0.1, "city": 0.05}
-"""The problems, and the drop that their floor and half of which their switching cost allows for."""
+BUDGET, FLOOR = f"budget, δ = {DELTA}", f"floor, δ = {DELTA}"
+"""The rules with a rate, which are calibrated."""
+MODELS_BUDGET, MODELS_FLOOR = "budget, the model's word", "floor, the model's word"
+"""The same as the model alone would have it, with the bounds of Krause and Ong (2011)."""
 
 
 def rules_of(problem: str, *, least: float) -> dict[str, Any]:
@@ -53,15 +53,17 @@ def rules_of(problem: str, *, least: float) -> dict[str, Any]:
         >>> list(rules_of("city", least=0.0))[:2]
         ['no rules', 'budget']
     """
-    drop = PROBLEMS[problem]
+    drop, stated = PROBLEMS[problem], KrauseOng(DELTA)
     return {
         PLAIN: None,
         "budget": Conservative(ALPHA, least=least),
-        "budget, δ = 0.05": Conservative(ALPHA, least=least, delta=DELTA),
-        "budget, δ = 0.05, of what is expected": Conservative(ALPHA, least=least, delta=DELTA, of="expected"),
+        BUDGET: Conservative(ALPHA, least=least, delta=DELTA),
+        MODELS_BUDGET: Conservative(ALPHA, least=least, bounds=stated),
+        f"{BUDGET}, of what is expected": Conservative(ALPHA, least=least, delta=DELTA, of="expected"),
         "budget a station": Conservative(ALPHA, least=least, per_station=True),
         "floor": Floor(drop),
-        "floor, δ = 0.05": Floor(drop, delta=DELTA),
+        FLOOR: Floor(drop, delta=DELTA),
+        MODELS_FLOOR: Floor(drop, bounds=stated),
         "floor, mean": Floor(drop, against="mean"),
         "cost": SwitchingCost(drop / 2),
         "all three": [Conservative(ALPHA, least=least), Floor(drop), SwitchingCost(drop / 2)],
@@ -112,6 +114,7 @@ class Finding:
         deepest: How far the budget was overdrawn at worst in expectation, in units of reward, a run.
         fallen: Share of runs with a decision that was expected to earn more than the drop below what ran before.
         below: Share of such decisions.
+        of_moves: Share of such decisions among those that changed something; a station that stays cannot fall.
         trials: Share of decisions other than today's configuration.
         changes: Share of decisions other than what ran before.
         regret: In expectation, a run.
@@ -124,6 +127,7 @@ class Finding:
     deepest: Estimate
     fallen: Estimate
     below: Estimate
+    of_moves: Estimate
     trials: float
     changes: float
     regret: Estimate
@@ -145,12 +149,13 @@ def overdrawn(ours: FloatArray, today: FloatArray, *, least: float, alpha: float
 
 def tally_of(played: Played, *, least: float, drop: float) -> Tally:
     """Count one run: rewards from `least` on, and decisions that fall by more than `drop`."""
+    before = np.vstack([np.full_like(played.arms[:1], played.today), played.arms[:-1]])
     return Tally(
         depth=overdrawn(played.expected, played.today_expected, least=least),
         depth_in_rewards=overdrawn(played.rewards, played.today_rewards, least=least),
         below=float(np.mean(played.expected < played.before_expected - drop - 1e-9)),
         trials=float(np.mean(played.arms != played.today)),
-        changes=float(np.mean(played.arms[1:] != played.arms[:-1])) if len(played.arms) > 1 else 0.0,
+        changes=float(np.mean(played.arms != before)),
         regret=float((played.best - played.expected).sum()),
     )
 
@@ -168,18 +173,31 @@ def _finding(name: str, own: Sequence[Tally], plain: FloatArray) -> Finding:
         share_of(int(np.count_nonzero(by_name[what])), len(own)) for what in ("depth", "depth_in_rewards", "below")
     )
     shares = {what: float(by_name[what].mean()) for what in ("trials", "changes")}
-    below = mean_over_runs(by_name["below"])
+    below, of_moves = mean_over_runs(by_name["below"]), _pooled(by_name["below"], by_name["changes"])
     return Finding(
-        name, broken, in_rewards, mean_over_runs(by_name["depth"]), fallen, below, **shares,
+        name, broken, in_rewards, mean_over_runs(by_name["depth"]), fallen, below, of_moves, **shares,
         regret=mean_over_runs(by_name["regret"]),
         paid=Estimate(paid.value - 1.0, paid.low - 1.0, paid.high - 1.0),
     )  # fmt: skip
 
 
+def _pooled(hits: FloatArray, of: FloatArray) -> Estimate:
+    """Return a share over all runs together, (runs,) each, with the interval of the bootstrap over runs."""
+    ours, all_ = (part[picks_of(len(hits))].sum(axis=1) for part in (hits, of))
+    return bootstrapped(np.divide(ours, all_, out=np.zeros_like(ours), where=all_ > 0), runs=len(hits))
+
+
 def table_of(found: Sequence[Finding]) -> str:
     """Return findings as a Markdown table."""
-    words = ("rules", "runs below 95 % of today", "in rewards", "deepest", "decisions below the floor", "trials")
-    head = (*words, "changes", "regret", "paid")
+    words = (
+        "rules",
+        "runs below 95 % of today",
+        "in rewards",
+        "deepest",
+        "runs ever below the floor",
+        "decisions below",
+    )
+    head = (*words, "of changes", "trials", "changes", "regret", "paid")
     lines = [head, ["---"] * len(head), *map(_cells, found)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -187,19 +205,11 @@ def table_of(found: Sequence[Finding]) -> str:
 def _cells(f: Finding) -> tuple[str, ...]:
     shares = (f"{share:.0%}" for share in (f.trials, f.changes))
     broken = (f"{share:.0%}" for share in (f.broken, f.broken_in_rewards))
-    return f.rules, *broken, f"{f.deepest:.2f}", f"{f.below:.1%}", *shares, f"{f.regret:.1f}", f"{f.paid:+.0%}"
+    below = (f"{f.fallen:.0%}", f"{f.below:.2%}", f"{f.of_moves:.1%}")
+    return f.rules, *broken, f"{f.deepest:.2f}", *below, *shares, f"{f.regret:.1f}", f"{f.paid:+.0%}"
 
 
 # --- Runs -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """What all learners of a seed share: an environment, what runs today, and a controller without rules."""
-
-    environment: Referee
-    today: int
-    plain: Controller
 
 
 def measure(problem: str, *, seeds: Sequence[int], slots: int, beta: float = 1.0, stations: int = 6) -> list[Finding]:
@@ -228,49 +238,15 @@ def tallies(
         >>> list(tallies("synthetic", 1, slots=2, among=["no rules", "floor"]))
         ['no rules', 'floor']
     """
-    if problem not in PROBLEMS:
-        raise BadInputError(f"unknown problem {problem!r}: choose one of {', '.join(PROBLEMS)}")
     case = case_of(problem, seed=seed, beta=beta, stations=stations)
-    least = min(0.0, case.environment.reward_range[0])
-    every = rules_of(problem, least=least)
+    every = rules_of(problem, least=case.least)
     played = {name: watch(case, every[name], slots=slots, seed=seed) for name in among or every}
-    return {name: tally_of(one, least=least, drop=PROBLEMS[problem]) for name, one in played.items()}
-
-
-def case_of(problem: str, *, seed: int, beta: float, stations: int) -> Case:
-    """Return what the learners of a seed share; the city is `stations` sectors of the bundled one."""
-    if problem == "synthetic":
-        bandit = SyntheticBandit()
-        log = bandit.log(LOG_ROWS, np.random.default_rng([seed, 1]))
-        environment, today, space = bandit, bandit.arms // 2, ConfigurationSpace(arm=range(bandit.arms))
-        asking: dict[str, Any] = {"features": bandit.features}
-    else:
-        environment, today, log, asking = _city(stations)
-        space = environment.space
-    # By likelihood alone: without a prior kernels of short logs are at their worst, and so are bounds.
-    model = learn_model(log, "embedding", rng=np.random.default_rng([seed, 2]), search=Search(pull=None))
-    plain = Controller(
-        space, environment.stations, similarity=model.similarity, kernel=model.kernel, noise=model.noise,
-        mean=model.mean, beta=beta, engine="exact", log=log, running=space[today], seed=seed, **asking,
-    )  # fmt: skip
-    return Case(environment, today, plain)
-
-
-def _city(stations: int) -> Any:
-    """A few sectors of the bundled city, from all over its list."""
-    stage = city_log_of("bundled")
-    names = stage.trace.stations
-    some = [names[i] for i in np.linspace(0, len(names) - 1, stations).round().astype(int)]
-    trace = stage.trace.select(np.isin(stage.trace.station, some))
-    log, rest = split_trace(trace, rows_per_station=LOG_ROWS)
-    encoder = log.encoder()
-    return TraceEnvironment(rest), stage.today, log.samples(encoder, stations=rest.stations), {"state": encoder.state}
+    return {name: tally_of(one, least=case.least, drop=PROBLEMS[problem]) for name, one in played.items()}
 
 
 def watch(case: Case, rules: Any, *, slots: int, seed: int) -> Played:
     """Let a learner play in rounds under the rules, and note what a referee knows."""
-    setup = case.plain.setup
-    controller = Controller.from_setup(replace(setup, config=setup.config.replace(safety=rules)))
+    controller = with_rules(case, rules)
     case.environment.reset(seed)
     before = dict.fromkeys(case.environment.stations, case.today)
     rows = [list(_slot(case, controller, before)) for _ in range(slots)]
@@ -280,15 +256,107 @@ def watch(case: Case, rules: Any, *, slots: int, seed: int) -> Played:
 
 def _slot(case: Case, controller: Controller, before: dict[str, int]) -> Iterator[tuple[float, ...]]:
     """Play one slot and tell, station by station, what `Played` holds; `before` then holds what runs."""
-    environment, slot = case.environment, case.environment.slot
-    decisions = controller.ask_all(slot.states) if slot.states else controller.ask_all(contexts=slot.contexts)
-    truths = {s: environment.truth(s) for s in decisions}
-    outcomes = environment.play({s: d.arm for s, d in decisions.items()})
-    for s, decision in decisions.items():
-        e, r, today, arm = truths[s].expected, truths[s].rewards, case.today, decision.arm
-        controller.tell(decision.id, outcomes[s].reward, noise=outcomes[s].noise)
-        yield arm, e[arm], r[arm], e[truths[s].best], e[today], r[today], e[before[s]]
-        before[s] = arm
+    slot = case.environment.slot
+    by_state = bool(slot.states) and controller.setup.features is None
+    decisions = controller.ask_all(slot.states) if by_state else controller.ask_all(contexts=slot.contexts)
+    arms = {station: decision.arm for station, decision in decisions.items()}
+    for station, judged in case.play(arms, before).items():
+        outcome, *numbers = judged
+        controller.tell(decisions[station].id, outcome.reward, noise=outcome.noise)
+        yield arms[station], *numbers
+        before[station] = arms[station]
+
+
+# --- Floors of a KPI ------------------------------------------------------------------------------------------------
+#
+# On the smooth city what stations earn is the KPI, of which the half that random configurations exceed is the floor,
+# and the reward is a taste for one end of the knob: as if it were energy that the reward saved. Where a decision is
+# noted to keep the floor, the truth says whether it does.
+
+KPI_FLOOR, MODELS_KPI_FLOOR = f"KPI floor, δ = {DELTA}", "KPI floor, the model's word"
+_SCATTER = 0.05
+
+
+@dataclass(frozen=True)
+class KpiTally:
+    """One learner on one seed: of decisions noted to keep the floor, how many do not; and what it earned."""
+
+    noted: int
+    broken: int
+    decisions: int
+    reward: float
+
+
+@dataclass(frozen=True)
+class KpiFinding:
+    """A floor over all seeds.
+
+    Attributes:
+        rules: How the table calls it.
+        broken: Of decisions noted to keep the floor, the share expected to be below it.
+        fallen: Share of runs with any.
+        noted: Share of decisions that were noted to keep it.
+        reward: Mean reward of a decision, from 0 to 1.
+    """
+
+    rules: str
+    broken: Estimate
+    fallen: Estimate
+    noted: float
+    reward: Estimate
+
+
+def kpi_tallies(seed: int, *, slots: int, stations: int = 6) -> dict[str, KpiTally]:
+    """Play the smooth city under either floor, and return what was counted.
+
+    Example:
+        >>> [tally.decisions for tally in kpi_tallies(1, slots=2, stations=2).values()]
+        [4, 4]
+    """
+    world, today = smooth_city(stations)
+    log = world.log(LOG_ROWS, np.random.default_rng([seed, 1]))
+    rng = np.random.default_rng([seed, 3])
+    arms = np.zeros(len(log), dtype=np.int64) if log.arms is None else log.arms
+    paid = replace(log, y=_taste(arms, world.arms) + _SCATTER * rng.standard_normal(len(log)), kpis={"kept": log.y})
+    level, found = float(np.median(log.y)), dict[str, KpiTally]()
+    for name, more in {KPI_FLOOR: {"delta": DELTA}, MODELS_KPI_FLOOR: {"confidence": 1.0 - DELTA}}.items():
+        controller = Controller.from_log(
+            paid, world.space, similarity="embedding", beta=1.0, engine="exact", seed=seed, running=world.space[today],
+            kpis=KpiFloor("kept", at_least=level, **more), safety=[],
+        )  # fmt: skip
+        found[name] = _kpi_tally(controller, world, level, slots=slots, seed=seed)
+    return found
+
+
+def _taste(arms: Any, count: int) -> Any:
+    return np.asarray(arms) / (count - 1.0)
+
+
+def _kpi_tally(controller: Controller, world: Any, level: float, *, slots: int, seed: int) -> KpiTally:
+    world.reset(seed)
+    rng, noted, broken, reward = np.random.default_rng([seed, 4]), 0, 0, 0.0
+    for _ in range(slots):
+        decisions = controller.ask_all(contexts=world.slot.contexts)
+        truths = {s: world.truth(s).expected[d.arm] for s, d in decisions.items()}
+        for s, outcome in world.play({s: d.arm for s, d in decisions.items()}).items():
+            taste, kept = float(_taste(decisions[s].arm, world.arms)), decisions[s].policy_state["kpis"]["kept"]
+            controller.tell(decisions[s].id, taste + _SCATTER * rng.standard_normal(), kpis={"kept": outcome.reward})
+            noted, broken, reward = noted + kept, broken + (kept and truths[s] < level - 1e-9), reward + taste
+    return KpiTally(noted, int(broken), slots * len(world.stations), reward)
+
+
+def kpi_findings(counted: Sequence[Mapping[str, KpiTally]]) -> list[KpiFinding]:
+    """Return what the tallies of several seeds say of either floor."""
+    return [_kpi_finding(name, [by_name[name] for by_name in counted]) for name in counted[0]]
+
+
+def _kpi_finding(name: str, own: Sequence[KpiTally]) -> KpiFinding:
+    noted, broken, decisions, reward = (
+        np.array([getattr(one, field.name) for one in own], dtype=np.float64) for field in fields(KpiTally)
+    )
+    fallen = share_of(int(np.count_nonzero(broken)), len(own))
+    share = float(noted.sum() / decisions.sum())
+    return KpiFinding(name, _pooled(broken, noted), fallen, share, mean_over_runs(reward / decisions))
 
 
 # --- Safe trials measured: how often a promise is broken, and what keeping it costs ---------------------------------
@@ -298,8 +366,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure from the command line and write a table, or JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.studies.safety", description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=50, help="how many runs, seeds 1 to this")
-    parser.add_argument("--slots", type=int, default=200, help="rounds a run")
-    parser.add_argument("--problem", choices=list(PROBLEMS), action="append", help="both by default")
+    parser.add_argument("--slots", type=int, default=40, help="rounds a run")
+    parser.add_argument("--problem", choices=list(PROBLEMS), action="append", help="all by default")
     parser.add_argument("--beta", type=float, default=1.0, help="weight of the width")
     parser.add_argument("--stations", type=int, default=6, help="sectors of the city")
     parser.add_argument("--json", action="store_true", help="numbers instead of a table")

@@ -1,13 +1,14 @@
 """The studies, and the count of intervals that hold the truth: what they compare, keep, print and refuse."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from benchmarks import coverage
-from benchmarks.studies import neighbours, newcomers, safety
+from benchmarks.studies import neighbours, newcomers, safety, safety_cases
 from benchmarks.studies.newcomers import Plan
 
 from kinband.environments.radio import RadioEnvironment
@@ -72,7 +73,7 @@ def test_a_budget_is_overdrawn_by_its_deepest_moment() -> None:
 
 @pytest.mark.parametrize("problem", ["synthetic", "city"])
 def test_learners_meet_the_same_slots_and_differ_in_their_rules_alone(problem: str) -> None:
-    case = safety.case_of(problem, seed=3, beta=0.7, stations=2)
+    case = safety_cases.case_of(problem, seed=3, beta=0.7, stations=2)
     plain, budget = (safety.watch(case, rules, slots=3, seed=3) for rules in (None, Conservative(0.0, least=-9.0)))
     assert plain.today == budget.today == case.today
     for name in ("best", "today_expected", "today_rewards"):
@@ -81,6 +82,46 @@ def test_learners_meet_the_same_slots_and_differ_in_their_rules_alone(problem: s
         plain.expected[plain.arms == case.today], plain.today_expected[plain.arms == case.today]
     )
     assert (plain.best >= plain.expected).all()
+
+
+def test_the_simulator_says_what_would_have_been_by_playing_the_slot_once_more() -> None:
+    case = safety_cases.case_of("live", seed=3, beta=0.7, stations=3)
+    world, today = case.environment, dict.fromkeys(case.environment.stations, case.today)
+    moved = dict.fromkeys(today, 2)
+    for before in (today, moved):
+        now = world.slot
+        judged = case.play(moved, before)
+        assert world.slot.number == now.number + 1
+        for one in judged.values():
+            assert one.reward == one.outcome.reward == one.expected
+            assert (one.before_expected == one.today_expected) or before is moved
+            assert (one.before_expected == one.expected) or before is today
+    world.reset(3)
+    same = case.play(today, today)
+    assert all(one.expected == one.today_expected == one.before_expected for one in same.values())
+
+
+def test_a_floor_of_a_kpi_is_judged_where_it_was_said_to_be_kept() -> None:
+    tallies = safety.kpi_tallies(3, slots=3, stations=2)
+    assert list(tallies) == [safety.KPI_FLOOR, safety.MODELS_KPI_FLOOR]
+    assert all(0 <= tally.broken <= tally.noted <= tally.decisions == 6 for tally in tallies.values())
+    one, other = (safety.KpiTally(noted, broken, 10, 4.0) for noted, broken in ((8, 2), (2, 0)))
+    [found] = safety.kpi_findings([{"floor": one}, {"floor": other}])
+    assert (found.broken.value, found.fallen.value, found.noted, found.reward.value) == (0.2, 0.5, 0.5, 0.4)
+
+
+def test_changes_that_fall_are_counted_among_changes() -> None:
+    arms, expected, before = (
+        np.array([[1], [1], [2], [2]]),
+        np.full((4, 1), 0.5),
+        np.array([[0.5], [0.5], [0.9], [0.5]]),
+    )
+    nothing = np.zeros((4, 1))
+    played = safety.Played(1, arms, expected, nothing, expected, nothing, nothing, before)
+    tally = safety.tally_of(played, least=0.0, drop=0.1)
+    assert (tally.below, tally.changes) == (0.25, 0.25)
+    [found] = safety.findings([{safety.PLAIN: replace(tally, regret=1.0)}] * 2)
+    assert found.of_moves.value == 1.0
 
 
 def test_the_measurement_writes_a_table_and_numbers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -132,22 +132,23 @@ def tally(regret: float, **given: float) -> Tally:
 
 
 def test_safety_counts_runs_that_broke_a_promise_at_all() -> None:
-    names = ("no rules", "budget, δ = 0.05", "budget", "floor, δ = 0.05", "floor")
+    names = ("no rules", "budget, δ = 0.05", "budget, the model's word", "floor, δ = 0.05", "floor, the model's word")
     runs = [{name: tally(2.0 if name == "no rules" else 3.0) for name in names} for _ in range(50)]
     for i in range(2):
         runs[i]["budget, δ = 0.05"] = tally(3.0, depth=0.2, depth_in_rewards=0.1)
     runs[2]["budget, δ = 0.05"] = tally(3.0, depth_in_rewards=0.1)
     for i in range(3):
-        runs[i]["floor, δ = 0.05"] = tally(3.0, below=1 / 5000)
+        runs[i]["floor, δ = 0.05"] = tally(3.0, below=1 / 5000, changes=1 / 1000)
     lines = {line.name: line for line in safety.targets({"city": findings(runs)}, Size())}
     overdrawn = [lines[f"city, budget, δ = 0.05: runs overdrawn in {what}"] for what in ("expectation", "rewards")]
     assert [line.value for line in overdrawn] == pytest.approx([0.04, 0.06])
     assert [line.met for line in overdrawn] == [True, False]
-    ever, below = (lines[f"city, floor, δ = 0.05: {what}"] for what in ("runs ever below it", "decisions below it"))
-    assert [ever.value, below.value] == pytest.approx([0.06, 3 / 50 / 5000])
-    assert [ever.met, below.met] == [False, True]
-    assert lines["city, budget: runs overdrawn in rewards"].met is None
-    paid = lines["city, budget: regret paid"]
+    said = ("runs ever below it", "decisions below it", "changes below it")
+    ever, below, changes = (lines[f"city, floor, δ = 0.05: {what}"] for what in said)
+    assert [ever.value, below.value, changes.value] == pytest.approx([0.06, 3 / 50 / 5000, 0.2])
+    assert [ever.met, below.met, changes.met] == [None, True, None]
+    assert lines["city, budget, the model's word: runs overdrawn in rewards"].met is None
+    paid = lines["city, budget, δ = 0.05: regret paid"]
     assert (paid.value, paid.low, paid.high) == pytest.approx((0.5, 0.5, 0.5))
 
 
