@@ -361,7 +361,7 @@ def test_a_failed_tell_leaves_the_controller_as_it_was() -> None:
         (ConflictError, "already told", lambda: controller.call_off(told.id)),
         (NotFoundError, "no decision", lambda: controller.explain("nonsense")),
         (NotFoundError, "no decision", lambda: controller.tell([], 0.5)),  # type: ignore[arg-type]
-        (BadInputError, "reward must be a number", lambda: controller.tell(open_.id, 10**400)),
+        (BadInputError, "reward is too large to compute with", lambda: controller.tell(open_.id, 10**400)),
     ]
     for kind, sentence, call in refused:
         with pytest.raises(kind, match=sentence):
