@@ -166,11 +166,16 @@ def curve(values: Sequence[float | None], xs: Sequence[float], *, y: Scale, step
     whole, alone = "", ""
     for known, run in groupby(zip(xs, values, strict=True), key=lambda point: point[1] is not None):
         if known:
-            first, *rest = [(f"{x:.5g}", f"{y(value):.5g}") for x, value in run if value is not None]
+            first, *rest = [(_place(x), _place(y(value))) for x, value in run if value is not None]
             start = f"M{first[0]} {first[1]}"
             whole += start + "".join([f"H{x}V{h}" if steps else f"L{x} {h}" for x, h in rest]) if rest else ""
             alone += "" if rest else f"{start}h0"
     return whole, alone
+
+
+@lru_cache(maxsize=1 << 14)  # most points of a chart stay where they are
+def _place(value: float) -> str:
+    return f"{value:.5g}"
 
 
 def _drawn(line: Line, places: Sequence[float], *, y: Scale) -> list[Markup]:

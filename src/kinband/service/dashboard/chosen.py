@@ -5,7 +5,7 @@ service's clock, or lies between two times; it goes along on the links between p
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -140,9 +140,14 @@ class Filters:
     group: Text = ""
 
     @property
+    def values(self) -> dict[str, str]:
+        """All of them by name, as an address has them."""
+        return {"q": self.q, "mode": self.mode, "status": self.status, "frozen": self.frozen, "group": self.group}
+
+    @property
     def given(self) -> bool:
         """Whether any station may be left out."""
-        return any((self.q, self.mode, self.status, self.frozen, self.group))
+        return any(self.values.values())
 
     def fit(self, looks: Sequence[Look], groups: Mapping[str, int]) -> list[Look]:
         """Return the stations that are wanted.
@@ -189,7 +194,7 @@ class Filters:
             for name, words, offered in choices
             if getattr(self, name)
         ]
-        return {"path": path, "q": self.q, "chosen": asdict(self), "choices": choices, "kept": kept,
+        return {"path": path, "q": self.q, "chosen": self.values, "choices": choices, "kept": kept,
                 "given": self.given, "chips": chips, "unfiltered": with_query(path, **kept)}  # fmt: skip
 
 

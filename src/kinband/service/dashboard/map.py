@@ -46,13 +46,13 @@ _AGES = tuple(AGES.values())
 AGE_COLOURS = tuple(ramp(share) for share in (1.0, 0.78, 0.55, 0.32, 0.1))
 
 
-def _colour(look: Look, by: str, *, ends: tuple[float, float], since: tuple[int, str] | None) -> str:
-    """Return the colour of a station; `ends` are the rewards of the ramp's ends, `since` is when it changed."""
+def _colour(look: Look, by: str, scale: Scale, since: tuple[int, str] | None) -> str:
+    """Return the colour of a station; `scale` leads from rewards to the ramp, `since` is how long ago it changed."""
     if by == "mode":
         return MODE_COLOURS[look.mode]
     if by == "change":
         return UNKNOWN if since is None else AGE_COLOURS[since[0]]
-    return UNKNOWN if look.recent is None else ramp(round(Scale(*ends, 0.0, 1.0)(look.recent), 3))
+    return UNKNOWN if look.recent is None else ramp(round(scale(look.recent), 2))  # nobody sees a hundredth
 
 
 def age_class(age: timedelta) -> int:
@@ -123,12 +123,14 @@ def network_map(
         kept: What links to stations keep of the address.
     """
     found = found_at(view.at, (look.station for look in looks))
+    scale, ages = Scale(*ends, 0.0, 1.0), [_since(look, now) for look in looks]
     sectors = [
-        _sector_of(
-            look, _placed(sites.get(look.station)), by, ends, _since(look, now), names.kpi, kept,
-            look.station not in wanted, look.station == found,
+        Sector(
+            look.station, _colour(look, by, scale, since),
+            *_said(look, _placed(sites.get(look.station)), since, names.kpi, kept, look.station not in wanted,
+                   look.station == found),
         )
-        for look in looks
+        for look, since in zip(looks, ages, strict=True)
     ]  # fmt: skip
     coloured = COLOURS[by].replace("reward", names.kpi.name)
     says = f"Map of {counted(len(looks), 'station')}, coloured by {coloured}. Each is a link to its page."
@@ -172,16 +174,13 @@ def _age(full: int, begun: int) -> tuple[int, str]:
 
 
 @lru_cache(maxsize=8192)  # most look the same from page to page
-def _sector_of(
-    look: Look, placed: _Place, by: str, ends: tuple[float, float], since: tuple[int, str] | None, kpi: Called,
-    kept: str, faded: bool, found: bool,
-) -> Sector:  # fmt: skip
-    """Return a station as the map shows it; `since` is how long ago it changed."""
+def _said(
+    look: Look, placed: _Place, since: tuple[int, str] | None, kpi: Called, kept: str, faded: bool, found: bool
+) -> tuple[str, str, tuple[float, float] | None, float | None, str]:
+    """Return what the map shows of a station but its colour, as a sector has it; `since` is when it changed."""
     marks = ("frozen" if look.frozen_by else "", "faded" if faded else "", "found" if found else "")
-    return Sector(
-        look.station, _colour(look, by, ends=ends, since=since), station_url(look.station) + kept,
-        _words(look, since, kpi), placed[0], placed[1], " ".join(filter(None, marks)),
-    )  # fmt: skip
+    link, words = station_url(look.station) + kept, _words(look, since, kpi)
+    return link, words, *placed, " ".join(filter(None, marks))
 
 
 def _words(look: Look, since: tuple[int, str] | None, kpi: Called) -> str:

@@ -88,8 +88,8 @@ def overview(dashboard: Dashboard, colour: str, *, filters: Filters, chosen: Ran
     ramp_ends = _range(sorted(look.recent for look in everybody if look.recent is not None))
     modes = Counter(look.mode for look in looks)
     hopes = sorted((look for look in looks if look.hope), key=lambda look: look.hope.gain if look.hope else 0.0)
-    kept = range_kept(chosen)
-    here = {**asdict(filters), **kept, "colour": "" if colour == "reward" else colour}
+    kept, words = range_kept(chosen), _fleet_words(fleet, names.kpi.name, ranged=chosen.name != "all")
+    here = {**filters.values, **kept, "colour": "" if colour == "reward" else colour}
     seen = asdict(view) if view.zoom > 1 or view.at else {}
     drawn = network_map(
         everybody,
@@ -109,7 +109,7 @@ def overview(dashboard: Dashboard, colour: str, *, filters: Filters, chosen: Ran
         "view": view,
         "view_links": drawn["brought"].links("/", **here),
         "here": here,
-        "times": chosen.shown("/", **asdict(filters), colour=here["colour"]),
+        "times": chosen.shown("/", **filters.values, colour=here["colour"]),
         "filters": filters.shown("/", groups, **kept, colour=here["colour"]),
         "ends": ramp_ends if known and colour == "reward" else None,
         "gain": gain,
@@ -125,8 +125,8 @@ def overview(dashboard: Dashboard, colour: str, *, filters: Filters, chosen: Ran
         "everybody": len(everybody),
         "worst": known[:_SHOWN],
         "hopes": hopes[: -_SHOWN - 1 : -1],
-        "fleet": _fleet_chart(fleet, names.kpi.name),
-        "fleet_words": _fleet_words(fleet, names.kpi.name, ranged=chosen.name != "all"),
+        "fleet": _fleet_chart(fleet, names.kpi.name, says=words),
+        "fleet_words": words,
     }
 
 
@@ -145,10 +145,10 @@ def _range(known: Sequence[float]) -> tuple[float, float]:
 Fleet = Sequence[tuple[datetime, float, float | None, int]]
 
 
-def _fleet_chart(fleet: Fleet, kpi: str) -> str:
+def _fleet_chart(fleet: Fleet, kpi: str, *, says: str) -> str:
     times, (reward, fixed) = thinned([at for at, *_ in fleet], [row[1] for row in fleet], [row[2] for row in fleet])
     lines = [Line("fixed, expected", fixed, "two"), Line(kpi, reward, "one")]
-    return time_chart(times, lines, says=_fleet_words(fleet, kpi), height=230)
+    return time_chart(times, lines, says=says, height=230)
 
 
 def _fleet_words(fleet: Fleet, kpi: str, *, ranged: bool = False) -> str:

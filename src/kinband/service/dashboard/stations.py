@@ -1,7 +1,7 @@
 """The list of stations, and the page of one: what it earned and ran, what is believed of it, whom it borrows from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -50,7 +50,7 @@ def add_pages(dashboard: Dashboard) -> None:
         page: int = 1,
     ) -> Response:
         def shown() -> dict[str, Any]:
-            kept = {**asdict(filters), **range_kept(chosen)}
+            kept = {**filters.values, **range_kept(chosen)}
             return stations(dashboard, filters, sort=sort, down=down == "1", page=page, kept=kept)
 
         return dashboard.show(request, "stations.html", shown)
