@@ -165,8 +165,19 @@ def number_of(decision_id: str) -> int:
         >>> number_of("d000042"), number_of("seven")
         (42, 0)
     """
-    digits = decision_id[1:]
+    digits = decision_id[1:19]
     return int(digits) if decision_id[:1] == "d" and digits.isascii() and digits.isdigit() else 0
+
+
+def is_among(decision_id: str, count: int) -> bool:
+    """Return whether an id is that of one of so many decisions, as it is written.
+
+    Example:
+        >>> is_among("d000042", 50), is_among("d42", 50), is_among("d000051", 50)
+        (True, False, False)
+    """
+    number = number_of(decision_id)
+    return 0 < number <= count and id_of(number) == decision_id
 
 
 def id_of(number: int) -> str:
@@ -284,7 +295,7 @@ class Journal:
     def _look_up(self, decision_id: str) -> Asked | None:
         """Return a decision, and see to it that what became of it is at hand."""
         found = self._asked.get(decision_id)
-        if found is not None or self._past is None or not 0 < number_of(decision_id) <= self._count:
+        if found is not None or self._past is None or not is_among(decision_id, self._count):
             return found
         found = self._past.asked(decision_id)
         ran = self._past.ran(decision_id)
@@ -306,7 +317,7 @@ class Journal:
         """Whether the reward of a decision is known."""
         if decision_id in self._told:
             return True
-        left = self._past is not None and 0 < number_of(decision_id) <= self._count
+        left = self._past is not None and is_among(decision_id, self._count)
         return left and decision_id not in self._open and decision_id not in self._called_off
 
     def _instead(self, decision_id: str) -> Ran | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from kinband.controller import Setup
 from kinband.controller.events import Entry
-from kinband.controller.journal import id_of, number_of
+from kinband.controller.journal import id_of, is_among, number_of
 from kinband.guardrails import Changed, History, event_from
 from kinband.service.ledger import Event, Ledger
 from kinband.service.ledger.restoring import EntryReader
@@ -62,7 +62,7 @@ class Records(Mapping[str, DecisionRecord]):
         return self.before(None)
 
     def __contains__(self, key: object) -> bool:
-        left = self._find is not None and isinstance(key, str) and 0 < number_of(key) <= self.count
+        left = self._find is not None and isinstance(key, str) and is_among(key, self.count)
         return key in self._at_hand or left
 
     def __getitem__(self, key: str) -> DecisionRecord:

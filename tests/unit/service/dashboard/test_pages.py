@@ -7,12 +7,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 from tests.support.dashboard_network import HOSTILE, Network, network
 
-from kinband.errors import SavedStateError
+from kinband.errors import NotFoundError, SavedStateError
 from kinband.service.api.metrics import recent_reward
 from kinband.service.dashboard.map import contrast
 from kinband.service.dashboard.rendering import assets
@@ -129,6 +129,18 @@ def test_a_page_that_remembers_what_it_made_is_as_one_that_has_made_nothing_yet(
             remembering = pages()
             forget()
             assert pages() == remembering
+
+
+@pytest.mark.parametrize("written", ["d1", "d01", "d0000001", "d" + 5000 * "1", "d-00001", "d٠٠٠٠٠١", "D000001"])
+def test_an_id_that_is_written_otherwise_is_no_decision(tmp_path: Path, written: str) -> None:
+    with network(tmp_path) as web:
+        assert web.play(1)[0] == "d000001"
+        answer = web.browser().get(f"/decisions/{quote(written)}")
+        assert answer.status_code == 404
+        assert "decisions are on record" in answer.text
+        read(answer.text)
+        with web.operations.looking() as read_model, pytest.raises(NotFoundError):
+            read_model.decision(written)
 
 
 def forget() -> None:
