@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
+from heapq import nlargest, nsmallest
+from operator import itemgetter
 from statistics import fmean
 from typing import Annotated, Any
 
@@ -84,10 +86,10 @@ def overview(dashboard: Dashboard, colour: str, *, filters: Filters, chosen: Ran
     with operations.looking() as read_model:
         gain, fleet = read_model.gain(), read_model.fleet(KEPT_SLOTS, since=ends.start, until=ends.end)
         refused, mode = read_model.refused(now.date()), read_model.mode
-    known = sorted((look for look in looks if look.recent is not None), key=lambda look: look.recent or 0.0)
+    known = [(look.recent, look) for look in looks if look.recent is not None]
     ramp_ends = _range(sorted(look.recent for look in everybody if look.recent is not None))
     modes = Counter(look.mode for look in looks)
-    hopes = sorted((look for look in looks if look.hope), key=lambda look: look.hope.gain if look.hope else 0.0)
+    hopes = [(look.hope.gain, look) for look in looks if look.hope is not None]
     kept, words = range_kept(chosen), _fleet_words(fleet, names.kpi.name, ranged=chosen.name != "all")
     here = {**filters.values, **kept, "colour": "" if colour == "reward" else colour}
     seen = asdict(view) if view.zoom > 1 or view.at else {}
@@ -113,7 +115,7 @@ def overview(dashboard: Dashboard, colour: str, *, filters: Filters, chosen: Ran
         "filters": filters.shown("/", groups, **kept, colour=here["colour"]),
         "ends": ramp_ends if known and colour == "reward" else None,
         "gain": gain,
-        "recent": fmean(look.recent or 0.0 for look in known) if known else None,
+        "recent": fmean(recent for recent, _ in known) if known else None,
         "known": len(known),
         "slots": SLOTS,
         "refused": refused,
@@ -123,8 +125,8 @@ def overview(dashboard: Dashboard, colour: str, *, filters: Filters, chosen: Ran
         "frozen": sum(bool(look.frozen_by) for look in looks),
         "stations": len(looks),
         "everybody": len(everybody),
-        "worst": known[:_SHOWN],
-        "hopes": hopes[: -_SHOWN - 1 : -1],
+        "worst": [look for _, look in nsmallest(_SHOWN, known, key=itemgetter(0))],
+        "hopes": [look for _, look in nlargest(_SHOWN, hopes, key=itemgetter(0))],
         "fleet": _fleet_chart(fleet, names.kpi.name, says=words),
         "fleet_words": words,
     }
