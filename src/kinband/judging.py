@@ -39,6 +39,7 @@ KNOWN = 0.8
 """Share of the slots that a control must have, before the change and after."""
 LEAST_SCATTER = 0.2
 """The scatter of a difference is at least this share of the median control's: a quiet week is no promise."""
+_ROUNDING = 1e-12  # a scatter below this share of what is earned is that of floating-point numbers
 
 # --- One station and its controls ------------------------------------------------------------------------------------
 
@@ -92,7 +93,7 @@ class Comparison:
         own = np.concatenate([[station.mean()], means])
         scatter = rest.std(axis=0)
         scatter = np.maximum(scatter, LEAST_SCATTER * np.median(scatter[1:]))
-        if not scatter.min() > 0:
+        if not scatter.min() > _ROUNDING * max(float(np.abs(own).max()), float(np.abs(units).max())):
             raise BadInputError("most controls never vary, so that nothing can be said of what is usual")
         return cls(weights, own - weights @ means, scatter, means)
 

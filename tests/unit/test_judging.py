@@ -86,6 +86,18 @@ def test_controls_that_never_vary_are_refused() -> None:
         Comparison.of(np.random.default_rng(0).normal(size=48), np.ones((48, 9)))
 
 
+def test_a_scatter_of_rounding_alone_is_none() -> None:
+    rng = np.random.default_rng(0)
+    still = 0.459 * (1 + 2e-16 * rng.normal(size=(48, 9)))  # most carriers slept throughout: means of sums of floats
+    assert still.std(axis=0).max() > 0
+    still[:, 0] += 0.1 * rng.normal(size=48)
+    with pytest.raises(BadInputError, match="never vary"):
+        Comparison.of(rng.normal(size=48), still)
+    small = 1e-6 * still
+    small[:, 1:] += 1e-9 * rng.normal(size=(48, 8))  # what is small still varies
+    assert Comparison.of(rng.normal(size=48) * 1e-6, small).scatter.min() > 0
+
+
 def test_a_large_loss_is_found_at_the_first_looks_and_stays_found() -> None:
     Y = city()
     watch = Watch.begin(Comparison.of(Y[:BEFORE, 0], Y[:BEFORE, 1:]))
