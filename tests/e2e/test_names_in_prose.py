@@ -15,7 +15,7 @@ import pytest
 import kinband
 
 ROOT = Path(kinband.__file__).parent
-FILES = (".csv", ".json", ".jsonl", ".npz", ".yaml", ".py")  # `plan.csv` is a file
+FILES = (".csv", ".html", ".json", ".jsonl", ".npz", ".yaml", ".py")  # `plan.csv` is a file
 OBJECTS = {"self", "controller", "rule"}  # `controller.similarity` is of whatever controller there is
 OTHERS = {"yaml"}  # libraries
 

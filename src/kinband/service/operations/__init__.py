@@ -6,7 +6,7 @@ takes writes or not. `review` says what becomes of decisions, also of those aske
 under the guard rails in force; `orders` is the life of a change from its approval to its confirmation, and `underway`
 what is on its way where the service carries it out itself. `read_model` follows the events and shows how things stand,
 with the `records` of decisions and sums over them; `outlooks` says why a decision was made and what is expected.
-`feeds` reads counters and `counters` says what they bring; `slots` knows when slots begin.
+`feeds` reads counters and `matching` says what they bring; `slots` knows when slots begin.
 """
 
 from kinband.service.operations.clock import Clock
