@@ -212,6 +212,7 @@ def mixes_units(reward: FloatArray) -> bool:
 
 PLACEHOLDERS = (999, 9999, 99999, 2**15 - 1, 2**16 - 1, 2**31 - 1, 2**32 - 1)
 """Numbers that stand for nothing in exports; so do they below zero."""
+_COMPUTED = 1e100  # numbers beyond are refused as too large to compute with, where they are
 _SPANS, _RARE, _LEAST_SHARE = 30.0, 0.05, 0.3  # spans away, share of the rows, and median of rows that may be shares
 
 
@@ -223,7 +224,7 @@ def strays(values: FloatArray) -> BoolArray:
         array([200])
     """
     found = np.zeros(len(values), dtype=np.bool_)
-    known = np.flatnonzero(np.isfinite(values))
+    known = np.flatnonzero(np.abs(values) < _COMPUTED)
     called = np.isin(np.abs(values[known]), PLACEHOLDERS)
     rest = known[~called]
     if len(rest) < 2 * _FEW:
