@@ -92,6 +92,20 @@ def test_a_profile_names_what_was_guessed_and_says_when_rows_would_be_refused(
     assert looked(capsys, str(export), "--profile", str(profile))["needed"] is None
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--date-format", "zzz"], "--date-format takes dmy, mdy or a pattern such as '%d-%b-%y %H', got 'zzz'"),
+        (["--decimal-point", "x"], "--decimal-point is . or , and nothing else, got 'x'"),
+    ],
+)
+def test_marks_and_formats_that_are_none_are_refused(
+    options: list[str], sentence: str, export: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["look", str(export), *OPTIONS, *options]) == 2
+    assert sentence in capsys.readouterr().err
+
+
 def test_a_file_that_is_read_is_never_written_over(
     export: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -208,6 +208,7 @@ _HINTS = {
     "column_map": "name the columns with --configuration, --reward and so on",
     "date_order": "say which comes first with --date-format dmy or --date-format mdy",
     "decimal_comma": "it has a decimal comma, pass --decimal-point ','",
+    "decimal_mark": "pass --decimal-point {value!r}, or leave --decimal-point out",
     "delimiter": "pass --delimiter {value!r}",
     "encoding": "name its encoding with --encoding",
     "negative_outcome": "use --linear, or mark failed runs in a column, --failed",

@@ -34,6 +34,7 @@ from kinband.space import ConfigurationSpace
 from kinband.stats import counted
 from kinband.trace import Trace
 from kinband.trace.answers import FEW, LogQuestions, log_questions, some_of, without_leaks
+from kinband.trace.cells import check_date_format
 from kinband.trace.files import read_table, told_encoding
 from kinband.trace.guesses import station_column
 from kinband.trace.rewards import is_sum, mixes_units, summed_columns
@@ -143,11 +144,10 @@ class LogOptions:
     ] = None
 
     def __post_init__(self) -> None:
-        if self.profile is None:
-            return
-        for name, value in read_profile(self.profile).items():
+        for name, value in (read_profile(self.profile) if self.profile else {}).items():
             if getattr(self, name) in (None, False, []):
                 object.__setattr__(self, name, value)
+        check_date_format(self.date_format, name="--date-format")
 
     @property
     def columns(self) -> dict[str, Any] | None:
@@ -163,6 +163,8 @@ class LogOptions:
         for name, mark in (("delimiter", delimiter), ("decimal-point", self.decimal_point)):
             if mark is not None and len(mark) != 1:
                 raise BadInputError(f"--{name} is one character, got {mark!r}")
+        if self.decimal_point not in (None, ".", ","):
+            raise BadInputError(f"--decimal-point is . or , and nothing else, got {self.decimal_point!r}")
         if delimiter is not None and delimiter == self.decimal_point:
             raise BadInputError("--delimiter and --decimal-point must differ")
         return {"delimiter": delimiter, "decimal_point": self.decimal_point}

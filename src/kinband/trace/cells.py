@@ -163,6 +163,26 @@ def _shape(mark: str) -> str:
 # --- Times ------------------------------------------------------------------------------------------------------------
 
 
+def check_date_format(date_format: str | None, *, name: str = "date_format") -> None:
+    """Refuse a way to write dates that is none.
+
+    Example:
+        >>> check_date_format("zzz")
+        Traceback (most recent call last):
+            ...
+        kinband.errors.BadInputError: date_format takes dmy, mdy or a pattern such as '%d-%b-%y %H', got 'zzz'
+    """
+    if date_format is None or date_format in ORDERS:
+        return
+    try:
+        known = "%" in date_format
+        datetime.strptime(datetime(2024, 11, 30, tzinfo=UTC).strftime(date_format), date_format)
+    except (ValueError, TypeError):
+        known = False
+    if not known:
+        raise BadInputError(f"{name} takes dmy, mdy or a pattern such as '%d-%b-%y %H', got {date_format!r:.40}")
+
+
 def dates_of(name: str, texts: list[str], date_format: str | None = None) -> tuple[list[datetime | None], str]:
     """Return the times of a column's texts, None where there is none, and how they are written; all or none have zones.
 

@@ -162,6 +162,17 @@ def decimal_advice(value: object) -> tuple[str, str]:
     return ("it has a decimal comma, pass decimal_point=','", "decimal_comma") if comma else ("", "bad_row")
 
 
+def other_mark(text: str) -> str:
+    """Return the decimal mark of a number that was read with the other one; nothing where it is none.
+
+    Example:
+        >>> other_mark("83,96"), other_mark("83.96"), other_mark("cell 7")
+        (',', '.', '')
+    """
+    match = re.fullmatch(r"[-+]?\d+([.,])\d+\s*%?", text.strip())
+    return match[1] if match else ""
+
+
 def natural_key(name: str) -> tuple[list[Any], str]:
     """Return a key that sorts 'cell2' before 'cell10' and '9' before '10'.
 

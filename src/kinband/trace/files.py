@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kinband.errors import BadInputError
 from kinband.stats import counted
-from kinband.trace.cells import MISSING, Cleaned, cleaned
+from kinband.trace.cells import MISSING, Cleaned, check_date_format, cleaned
 from kinband.trace.columns import RowError
 from kinband.trace.guesses import stations_in
 from kinband.trace.sniff import LOOKED_AT, TextFormat, decoded, encoding_of, sniffed
@@ -173,6 +173,7 @@ class TableReading:
         left_out: Sentences on lines that are no rows.
         uneven: A sentence on lines with more or fewer cells than the header.
         cut: How many of these there are; they are not in the table.
+        date_format: How dates are written, where the user said so.
     """
 
     path: Path
@@ -182,6 +183,7 @@ class TableReading:
     left_out: list[str] = field(default_factory=list)
     uneven: str | None = None
     cut: int = 0
+    date_format: str | None = None
 
 
 def read_table(
@@ -190,6 +192,7 @@ def read_table(
 ) -> TableReading:  # fmt: skip
     """Read a file of any kind; `text` are columns of names, and what is not given is found out."""
     check_marks(delimiter, decimal_point)
+    check_date_format(date_format)
     suffix, names = check_file(path), set(text)
     if suffix == ".parquet":
         table = read_parquet(path)
@@ -218,6 +221,7 @@ def read_table(
         decimal_point=decimal_point or (reading.form.decimal_point if reading.form else "."),
         fixed=decimal_point is not None, date_format=date_format,
     )  # fmt: skip
+    reading.date_format = date_format
     return reading
 
 
@@ -241,6 +245,8 @@ def check_marks(delimiter: object, decimal_point: object) -> None:
     for name, mark in (("delimiter", delimiter), ("decimal_point", decimal_point)):
         if mark is not None and (not isinstance(mark, str) or len(mark) != 1):
             raise BadInputError(f"{name} must be one character, got {mark!r}")
+    if decimal_point not in (None, ".", ","):
+        raise BadInputError(f"decimal_point must be '.' or ',', got {decimal_point!r}")
 
 
 def read_csv(path: Path, *, types: Mapping[str, str], **written: str | None) -> Any:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kinband.arrays import BoolArray
 from kinband.errors import BadInputError
 from kinband.stats import counted
-from kinband.trace.cells import null_cells
+from kinband.trace.cells import dates_of, null_cells
 from kinband.trace.columns import Roles
 from kinband.trace.files import TableReading, places_of
 from kinband.trace.rewards import strays
@@ -26,6 +26,7 @@ _WORDS = {
     "dates": ("is not a date", "are not dates"),
     "missing": ("is missing", "are missing"),
     "infinite": ("is infinite", "are infinite"),
+    "format": ("is not written as the given date format says", "are not written as the given date format says"),
     "far": ("lies a year or more from all others", "lie a year or more from all others"),
     "stray": ("lies far outside all others", "lie far outside all others"),
 }
@@ -39,7 +40,7 @@ class BadCells:
     Attributes:
         column: The column.
         kind: What is wrong with them: "numbers" or "dates" they are not, or "missing" or "infinite", or dates "far"
-            from all others, or rewards and KPIs that are "stray".
+            from all others or of another "format" than was said, or rewards and KPIs that are "stray".
         bad: Which rows, (n,).
         value: The text of the first of them; empty where it is missing.
     """
@@ -84,6 +85,8 @@ def problems_of(
         if (infinite := _infinite(table.column(name))).any():
             found.append(BadCells(name, "infinite", infinite))
     for name in roles["time"].values():
+        if reading.date_format is not None and (unlike := _unlike(name, table.column(name), reading.date_format)):
+            found.append(unlike)
         if (far := _far(table.column(name))).any():
             at = table.column(name)[int(np.flatnonzero(far)[0])]
             found.append(BadCells(name, "far", far, str(at.as_py())))
@@ -100,6 +103,18 @@ def _stray(name: str, column: Any) -> BadCells | None:
     found = strays(column.cast(pa.float64(), safe=False).to_numpy())
     first = column[int(np.argmax(found))].as_py()
     return BadCells(name, "stray", found, f"{first:.10g}") if found.any() else None
+
+
+def _unlike(name: str, column: Any, date_format: str) -> BadCells | None:
+    """The texts of a column of times that are not written as was said; None where it holds no texts."""
+    import pyarrow as pa
+
+    if column.type != pa.string():
+        return None
+    texts = column.to_pylist()
+    moments = dates_of(name, [text or "" for text in texts], date_format)[0]
+    bad = np.array([text is not None and at is None for text, at in zip(texts, moments, strict=True)])
+    return BadCells(name, "format", bad, texts[int(np.argmax(bad))]) if bad.any() else None
 
 
 _YEAR, _FEW_FAR = np.timedelta64(365, "D"), 0.05  # between dates; share of the rows that may be far off

@@ -24,6 +24,7 @@ from kinband.trace.columns import (
     floats,
     moment_like,
     natural_key,
+    other_mark,
     positive_or_unknown,
     quoted,
     roles_of,
@@ -695,6 +696,13 @@ def _check_reward(table: Any, columns: Any) -> None:
         if name == station or table.column_names.count(name) != 1 or table.column(name).type != pa.string():
             continue
         word = next((value for value in table.column(name).to_pylist() if value is not None), "")
+        if mark := other_mark(word):
+            raise BadInputError(
+                f"column {name!r} is to be the reward, and {word!r:.40} is no number with the decimal mark that was "
+                "given",
+                hint=f"pass decimal_point={mark!r}, or leave it out", code="decimal_mark", argument="decimal_point",
+                value=mark,
+            )  # fmt: skip
         raise BadInputError(
             f"column {name!r} is to be the reward, but holds words such as {word!r:.40}, and a reward is a number",
             hint="name another column", code="no_reward", argument="reward",

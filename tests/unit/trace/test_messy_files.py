@@ -572,3 +572,29 @@ def test_what_is_honestly_uneven_has_no_strays() -> None:
         assert not strays(np.where(rng.random(500) < 0.3, 0, rng.lognormal(0, spread, 500))).any()
         assert not strays(-rng.standard_t(3, 500)).any()
         assert not strays(rng.poisson(float(rng.uniform(0.01, 3)), 500).astype(float)).any()
+
+
+def test_a_date_format_that_is_none_or_does_not_fit_is_refused_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(text(";", date="{0}.{1}.{2} {3}"))
+    for odd in ("zzz", "%q", ""):
+        with pytest.raises(BadInputError, match="date_format takes dmy, mdy or a pattern such as"):
+            Trace.read(tmp_path / "log.csv", COLUMNS, date_format=odd)
+    with pytest.raises(BadInputError) as caught:
+        Trace.read(tmp_path / "log.csv", COLUMNS, date_format="mdy")
+    told = "column 'when': 16 cells are not written as the given date format says, first '13.05.2024 14:00' in line 14"
+    assert told in str(caught.value)
+    with pytest.raises(BadInputError, match="28 cells are not written as the given date format says"):
+        Trace.read(tmp_path / "log.csv", COLUMNS, date_format="%d-%b-%y")
+    assert Trace.read(tmp_path / "log.csv", COLUMNS, date_format="%d.%m.%Y %H:%M") == expected()
+
+
+@pytest.mark.parametrize(("written", "given"), [(",", "."), (".", ",")])
+def test_rewards_with_another_decimal_mark_than_was_given_are_no_words(
+    written: str, given: str, tmp_path: Path
+) -> None:
+    (tmp_path / "log.csv").write_text(text(";", written))
+    with pytest.raises(BadInputError, match=f"'0{written}25' is no number with the decimal mark that was given") as one:
+        Trace.read(tmp_path / "log.csv", COLUMNS, delimiter=";", decimal_point=given)
+    assert (one.value.code, one.value.value) == ("decimal_mark", written)
+    with pytest.raises(BadInputError, match=r"decimal_point must be '\.' or ',', got 'x'"):
+        Trace.read(tmp_path / "log.csv", COLUMNS, decimal_point="x")
