@@ -181,3 +181,31 @@ def test_exploring_never_moves_the_whole_network(network: Network, capsys: pytes
     many = ["--explore", "--max-changes", "16", "--out", str(network.folder / "more")]
     assert main(["recommend", *files, *many]) == 2
     assert "kinband design" in capsys.readouterr().err
+
+
+def test_it_is_said_that_stations_without_a_trial_rest_on_an_assumption(
+    network: Network, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert network.design("--stations", "5") == 0
+    network.make_trials()
+    tried = {row["station"] for row in rows_of(network.folder / "design" / "design.csv")}
+    (told,) = [note for note in network.recommend(capsys)["notes"] if "one setting only" in note]
+    assert told.startswith(f"{30 - len(tried)} of 30 stations ran one setting only")
+    assert "on the assumption that these answer alike" in told
+    assert "one setting only" in (network.folder / "plan" / "plan.html").read_text(encoding="utf-8")
+
+
+def test_how_long_a_period_is_is_said_and_that_a_trial_is_shorter_than_a_day(
+    network: Network, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin = np.datetime64("2024-05-01T00")
+    for row in network.rows:
+        row["hour"] = str(begin + np.timedelta64(int(row["hour"]), "h"))
+    network.write()
+    said = []
+    for periods in ("8", "24"):
+        assert network.design("--periods", periods, "--replace", "--json") == 0
+        said.append([note for note in json.loads(capsys.readouterr().out)["notes"] if note.startswith("a period is")])
+    assert said[0][0].startswith("a period is a row of a station, usually 1 h; a trial of 8 takes 8 h, less than a day")
+    assert said[0][0].endswith("--periods 24 is a day")
+    assert said[1] == ["a period is a row of a station, usually 1 h; a trial of 24 takes 24 h"]

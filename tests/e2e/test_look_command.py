@@ -196,3 +196,15 @@ def test_names_that_look_odd_in_the_encoding_found_are_said(tmp_path: Path, caps
     assert "names such as 'Obci¹¿enie' look odd" in capsys.readouterr().out.replace("\n", " ")
     assert main(["look", str(tmp_path / "log.csv"), "--encoding", "cp1250"]) == 0
     assert "look odd" not in capsys.readouterr().out
+
+
+def test_a_share_is_in_no_per_cent_and_rows_that_are_skipped_are_said_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"a,{n % 2},{n / 40},{2.5 * n}" for n in range(40)]
+    (tmp_path / "log.csv").write_text("\n".join(["station,tilt,good_share,load_share", *rows, "a,,0.5,2"]) + "\n")
+    options = [str(tmp_path / "log.csv"), "--configuration", "tilt", "--reward", "good_share"]
+    units = {one["name"]: one["unit"] for one in looked(capsys, *options)["columns"]}
+    assert (units["good_share"], units["load_share"]) == ("share", "%")
+    assert main(["look", *options, "--skip-bad"]) == 0
+    assert "1 row of 41 cannot be used; they are left out, as --skip-bad says." in capsys.readouterr().out

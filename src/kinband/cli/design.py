@@ -47,6 +47,7 @@ from kinband.similarity import TaskMatrix
 from kinband.similarity.shards import Shards
 from kinband.space import Categories, ConfigurationSpace
 from kinband.stats import REACH, counted
+from kinband.trace import Trace
 from kinband.trace.answers import LogQuestions
 from kinband.trace.problems import check_knobs
 from kinband.trace.table import station_numbers
@@ -127,7 +128,7 @@ def design(
             plan = design_trials(
                 controller, now, stations=stations, periods=periods, settings=settings, steps=steps, rails=hard
             )
-        notes += assumed
+        notes += [*assumed, *_what_a_period_is(trace, periods)]
     files = plan.write(out, replace=replace)
     if as_json:
         read = {"similarity": controller.similarity.method, "answers": asked.to_dict()}
@@ -135,6 +136,28 @@ def design(
         return
     _print(plan, network=len(trace.stations))
     echo_lines(*(f"note: {note}" for note in notes), f"trials: {files[1]}", f"roll-back: {files[0]}")
+
+
+_DAY = 24.0  # hours
+
+
+def _what_a_period_is(trace: Trace, periods: int) -> list[str]:
+    """A note on how long a period is, and on trials that are shorter than a day; none without dates."""
+    if trace.time is None or trace.time.dtype.kind != "M":
+        return []
+    station = station_numbers(trace)
+    order = np.lexsort((trace.time, station))
+    apart = np.diff(trace.time[order]).astype("timedelta64[s]").astype(np.float64)[np.diff(station[order]) == 0]
+    if not (apart > 0).any():
+        return []
+    hours = float(np.median(apart[apart > 0])) / 3600.0
+    said = f"a period is a row of a station, usually {hours:.3g} h; a trial of {periods} takes {periods * hours:.3g} h"
+    if periods * hours >= _DAY:
+        return [said]
+    return [
+        f"{said}, less than a day: what a setting does and what the hour of the day does are then mixed, and --periods "
+        f"{round(_DAY / hours)} is a day"
+    ]
 
 
 def _known_already(asked: LogQuestions) -> str:

@@ -61,7 +61,7 @@ def look(
         said = {"needed": needed, "answers": answers, "notes": notes, "files": list(map(str, files))}
         echo_json({**found.to_dict(), **said})
         return
-    _print(found)
+    _print(found, skips=columns.skip_bad)
     ready = [] if trace is None else ["ready: other commands read it with these options"]
     echo_lines(*ready, *([f"needed: {shown}"] if shown else []), *answers, notes=notes, files=files)
 
@@ -88,7 +88,7 @@ def _answers(trace: Trace | None) -> list[str]:
     return [] if trace is None else log_questions(trace).in_words()
 
 
-def _print(found: Described) -> None:
+def _print(found: Described, *, skips: bool) -> None:
     say(found.how)
     made = table("column", "role", "type", "unit", numbers=("missing", "distinct"), more=("range",), narrow=True)
     for one in found.columns[:_COLUMNS]:
@@ -106,4 +106,5 @@ def _print(found: Described) -> None:
     for problem in found.problems:
         say(f"problem: {problem}")
     if found.bad_rows:
-        say(f"{counted(found.bad_rows, 'row')} of {found.rows:,} cannot be used; --skip-bad leaves them out.")
+        left = "they are left out, as --skip-bad says" if skips else "--skip-bad leaves them out"
+        say(f"{counted(found.bad_rows, 'row')} of {found.rows:,} cannot be used; {left}.")

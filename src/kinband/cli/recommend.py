@@ -62,6 +62,7 @@ from kinband.planning.design import trial_stations
 from kinband.planning.network import NetworkModel, planning_cost
 from kinband.planning.period import DAYS, HOUR_OF_DAY, days_in_period
 from kinband.planning.places import Places, read_places
+from kinband.planning.plan import decimals_of_ends
 from kinband.planning.waves import lacks_controls
 from kinband.progress import stage
 from kinband.space import ConfigurationSpace
@@ -254,6 +255,7 @@ def recommend(
         about_plan = {"reward": columns.reward or trace.reward_name, "period": meant}
         plan = _planned(network, stations, workers=workers, ray=ray, staging=staging, **limits, **about_plan)
     notes += [] if staging is None else lacks_controls(plan, staging)
+    notes += _assumed(asked)
     said = [*notes, *few_rows(asked)]
     origin = _origin(log, trace, network, asked, aim=aim, skip_bad=columns.skip_bad, places=places, notes=said)
     files = plan.write(target.out, replace=target.replace, origin=origin)
@@ -263,6 +265,18 @@ def recommend(
         return
     _print(plan)  # the first lines have said whose rows are few
     echo_lines(*(f"note: {note}" for note in notes), *plan.in_words(), *_files_in_words(plan, files))
+
+
+def _assumed(asked: LogQuestions) -> list[str]:
+    """A note on stations that never tried anything, where others did: what trials elsewhere say of them is assumed."""
+    alone = len(asked.one_setting)
+    if not 0 < alone < asked.stations:
+        return []
+    return [
+        f"{alone:,} of {counted(asked.stations, 'station')} ran one setting only: what others would earn there rests "
+        "on trials at other stations, and on the assumption that these answer alike to settings. Where they do not, "
+        "the intervals are too narrow"
+    ]
 
 
 def _planned(network: NetworkModel, stations: _Stations, *, workers: int, ray: str | None, **how: Any) -> ChangePlan:
@@ -291,7 +305,7 @@ def _origin(
     return Origin(
         made=made,
         log=log.name,
-        read=_read(asked, network),
+        read=_read(asked, network, trace),
         notes=tuple(filter(None, map(without_hints, notes))),
         places=places.at,
         metres=places.metres,
@@ -335,15 +349,18 @@ def _places(positions: Path | None, now: Path | None, log: Path, columns: LogOpt
     return Places({})
 
 
-def _read(asked: LogQuestions, network: NetworkModel) -> tuple[str, ...]:
+def _read(asked: LogQuestions, network: NetworkModel, trace: Trace) -> tuple[str, ...]:
     """What the log holds, for a reader who has not seen it."""
     rows = f"{asked.rows_used:,} of {asked.rows:,} rows" if asked.rows_used < asked.rows else f"{asked.rows:,} rows"
     when = "" if asked.period is None else f", {asked.period[0]} to {asked.period[1]}"
     low, _, high = asked.tried
     each = f"{low}" if low == high else f"{low} to {high}"
     hour = ["hour of the day"] if set(HOUR_OF_DAY) <= set(network.encoder.state.names) else []
-    states = [*(asked.state if len(asked.state) <= MANY else [some_of(asked.state)]), *hour]
+    fixed = [name for name, column in zip(trace.state_names, trace.state.T, strict=True) if np.ptp(column) == 0]
+    varied = [name for name in asked.state if name not in fixed]
+    states = [*(varied if len(varied) <= MANY else [some_of(varied)]), *hour]
     state = f"States that gains may depend on: {listed(states)}." if states else "No states."
+    state += f" The same in all rows, so that nothing depends on it: {listed(fixed)}." if fixed else ""
     tried = f"{counted(asked.configurations, 'setting')} tried, {each} a station."
     return f"{rows} of {counted(asked.stations, 'station')}{when}.", tried, state
 
@@ -539,7 +556,8 @@ def _changes_table(plan: ChangePlan) -> Table:
 
 
 def _cells(change: Change, *, digits: int) -> list[str]:
-    gain, low, high = (f"{value:+.{digits}f}" for value in (change.gain.value, change.gain.low, change.gain.high))
+    gain, ends = f"{change.gain.value:+.{digits}f}", decimals_of_ends(change.gain, digits)
+    low, high = (f"{value:+.{ends}f}" for value in (change.gain.low, change.gain.high))
     lender = f"{change.lenders[0][0]} {share_text(change.lenders[0][1])}" if change.borrowed >= NEGLIGIBLE else "-"
     return [change.station, _moves(change), gain, f"{low} to {high}", share_text(change.borrowed), lender]
 

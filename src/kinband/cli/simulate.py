@@ -17,6 +17,7 @@ from kinband.environments.radio import (
 from kinband.environments.radio.network_files import check_network_files
 from kinband.errors import BadInputError
 from kinband.progress import stage
+from kinband.stats import counted
 from kinband.trace.files import suffix_of
 
 
@@ -70,7 +71,7 @@ def simulate(
     parameters = Parameters(load=load, layers=layers_named(layers), saving=EnergySaving() if energy else None)
     out.parent.mkdir(parents=True, exist_ok=True)
     done = 0.0
-    with stage(f"simulating {stations} stations for {days} days", 1.0) as step:
+    with stage(f"simulating {counted(stations, 'station')} for {counted(days, 'day')}", 1.0) as step:
 
         def advance(share: float) -> None:
             nonlocal done

@@ -15,6 +15,7 @@ from kinband.counters.survey import Survey
 _CELL = re.compile("cell|sector", re.IGNORECASE)
 _BUSY = re.compile("ConnMean|UEActive|RrcConn|Users|PrbUs|Load", re.IGNORECASE)
 _FAULT = re.compile("Rej|Fail|Disc|Drop|Abn", re.IGNORECASE)
+_LIKELY = (re.compile(r"Th(r|ro|rou)?(ugh)?p|Tput", re.IGNORECASE), re.compile("good|satisf|succ", re.IGNORECASE))
 _UNITS = {"a2ThresholdRsrp": "lte-rsrp", "a5Threshold1Rsrp": "lte-rsrp", "a3Offset": "half-db"}
 _VALUES = 60  # of an attribute that differs between objects; more are identities
 _WHOLE = 0.9  # share of objects that are written down at a time, in snapshots
@@ -32,7 +33,7 @@ def propose(found: Survey, *, cm: Any = None) -> str:
     names = [dn for dn in found.periods if class_of(dn) == kind]
     counters = sorted(found.counters[kind])
     ratios = _ratios(counters)
-    reward = next(iter(ratios)) if ratios else _written(counters[0])
+    reward = _reward(counters, ratios)
     busy = [name for name in counters if _BUSY.search(name) and not _FAULT.search(name)][:3] or counters[:1]
     lines = [
         "# A proposal, guessed from names: check every line, then kinband counters ... --map this-file.",
@@ -48,7 +49,9 @@ def propose(found: Survey, *, cm: Any = None) -> str:
         *(f"  {name}: {json.dumps(formula)}" for name, formula in list(ratios.items())[:5]),
         "state:   # of the period before",
         *(f"  {_plain(name)}: {json.dumps(_written(name))}" for name in busy),
-        f"reward: {json.dumps(reward)}   # the higher the better",
+        f"reward: {json.dumps(reward)}   # the higher the better"
+        if reward
+        else "# reward: name one   # the higher the better; no counter is called as such are",
         "# samples: 'HO.ExeAtt'   # of how many users or trials the reward is the share",
         *_configured(cm, kind),
         "# aliases: {old name: new name}   # stations that were renamed",
@@ -56,6 +59,12 @@ def propose(found: Survey, *, cm: Any = None) -> str:
         *(f"#   {name}" for name in counters[:_MOST]),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _reward(counters: Iterable[str], ratios: Iterable[str]) -> str:
+    """What is the higher the better by its name: a share, a throughput, or what is called good; "" where none is."""
+    named = [name for likely in _LIKELY for name in counters if likely.search(name) and not _FAULT.search(name)]
+    return next(iter(ratios), "") or next(map(_written, named), "")
 
 
 def _station_class(found: Survey) -> str:

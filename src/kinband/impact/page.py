@@ -14,7 +14,7 @@ from kinband.html import environment, paper_sheet
 from kinband.html.svg import Scale, around, number, percent, plot, round_ticks, tag
 from kinband.impact.report import Impact, Judged
 from kinband.planning.page import gain_ruler, gain_scale, interval, minus, signed, whisker
-from kinband.planning.plan import decimals_of
+from kinband.planning.plan import decimals_of, in_reward
 from kinband.stats import counted
 from kinband.version import __version__
 
@@ -82,6 +82,7 @@ def _template() -> "Template":
         "counted": counted,
         "listed": LISTED,
         "to_do": TO_DO,
+        "in_reward": in_reward,
     }
     return made.get_template("impact.html")
 

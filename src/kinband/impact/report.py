@@ -23,7 +23,7 @@ from kinband.judging import (
     mean_verdict,
     nearest,
 )
-from kinband.planning.plan import rounded, write_csv
+from kinband.planning.plan import in_reward, rounded, write_csv
 from kinband.similarity import TaskMatrix
 from kinband.stats import Estimate, counted, share_of
 
@@ -181,7 +181,7 @@ class Impact:
         told = {1: "The changes helped", 0: "It cannot be told whether the changes helped", -1: "The changes harmed"}
         sides = self.sides
         lines = [
-            f"{told[gain.side(0.0)]}: {gain.value:{spec}} in {self.reward} on average ({ends}), "
+            f"{told[gain.side(0.0)]}: {gain.value:{spec}} {in_reward(self.reward)} on average ({ends}), "
             f"{counted(judged, 'change')} of {made:,} judged.",
             f"One by one: {sides[1]:,} gained for certain, {sides[-1]:,} lost, {sides[0]:,} cannot be told.",
         ]

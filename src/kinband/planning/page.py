@@ -17,7 +17,7 @@ from markupsafe import Markup
 from kinband.arrays import FloatArray
 from kinband.html import environment, paper_sheet
 from kinband.html.svg import Scale, around, number, percent, plot, round_ticks, tag
-from kinband.planning.plan import Change, ChangePlan, LeftAlone, Origin, Why, decimals_of
+from kinband.planning.plan import Change, ChangePlan, LeftAlone, Origin, Why, decimals_of, decimals_of_ends, in_reward
 from kinband.planning.reasons import reworded
 from kinband.stats import Estimate, counted
 from kinband.version import __version__
@@ -30,7 +30,7 @@ LISTED = 300
 
 TO_DO: Mapping[Why, str] = {
     "best already": "nothing",
-    "gain not certain": "collect more rows, or let a few stations try it",
+    "gain not certain": "collect more rows, or let a few stations try it (kinband design finds those that teach most)",
     "gain too small": "nothing",
     "never tried": "let a few stations try other settings",
     "no other choice": "widen the steps or guard rails, if they may be wider",
@@ -46,6 +46,8 @@ TO_DO: Mapping[Why, str] = {
 }
 """What to do about a station that is left alone, by the reason."""
 
+APART = 0.5
+"""Share of the mean gain below which the worst hour is worth a word at the head of the page."""
 LARGE = 0.5
 """Share of a knob's range beyond which a move is a large one."""
 
@@ -70,7 +72,8 @@ def plan_page(plan: ChangePlan, origin: Origin) -> str:
         d=plan.decimals,
         unchanged=_mean(change.expected_unchanged for change in plan.changes),
         reached=_mean(change.expected for change in plan.changes),
-        worst=min(plan.by_hour.items(), key=lambda item: item[1].value, default=None),
+        worst=(worst := min(plan.by_hour.items(), key=lambda item: item[1].value, default=None)),
+        apart=worst is not None and (worst[1].low <= 0 or worst[1].value < APART * plan.gain.value),
         changes=listed,
         left=plan.left_alone[:LISTED],
         whisker=lambda change: whisker(change.gain, scale),
@@ -98,6 +101,7 @@ def _template() -> "Template":
         "listed": LISTED,
         "to_do": TO_DO,
         "decimals_of": decimals_of,
+        "in_reward": in_reward,
     }
     return made.get_template("plan.html")
 
@@ -169,8 +173,9 @@ def _doubted(plan: ChangePlan, origin: Origin) -> str:
 
 
 def interval(gain: Estimate, decimals: int) -> str:
-    """Return the ends of a gain in words."""
-    return f"{signed(gain.low, decimals)} to {signed(gain.high, decimals)}" if gain.known else "no interval"
+    """Return the ends of a gain in words, with a digit more where one would read as zero and is not."""
+    more = decimals_of_ends(gain, decimals)
+    return f"{signed(gain.low, more)} to {signed(gain.high, more)}" if gain.known else "no interval"
 
 
 def _configuration(values: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from kinband.errors import BadInputError
 from kinband.html import table
 from kinband.stats import Estimate, counted, listed
+from kinband.trace.guesses import in_per_cent
 
 # --- A plan: the stations to change with the gain expected of each, and those left alone with the reason why --------
 
@@ -187,6 +188,7 @@ class Origin:
     last_rows: Mapping[str, str] = field(default_factory=dict)
 
 
+_WORTH = 5  # stations that are named as those most worth a trial
 HELD_BACK = "held back"
 """What a plan in waves says of changes that are drawn to stay undone, so that the proof has a control group."""
 
@@ -266,9 +268,32 @@ def decimals_of(number: float) -> int:
     return max(0, 1 - floor(log10(abs(number)))) if 0 < abs(number) < inf else 3
 
 
-def _said(gain: Estimate, spec: str) -> str:
-    ends = f" (95 % interval {gain.low:{spec}} to {gain.high:{spec}})" if gain.known else ""
-    return f"{gain.value:{spec}}{ends}"
+def decimals_of_ends(gain: Estimate, decimals: int) -> int:
+    """Return how many decimals, at least so many and two more at most, tell the ends of an interval from zero.
+
+    Example:
+        >>> decimals_of_ends(Estimate(0.6, -0.04, 1.3), 1), decimals_of_ends(Estimate(0.6, 0.1, 1.3), 1)
+        (2, 1)
+    """
+    ends = [end for end in (gain.low, gain.high) if end and not isnan(end)]
+    return next((d for d in (decimals, decimals + 1) if all(round(end, d) for end in ends)), decimals + 2)
+
+
+def in_reward(reward: str) -> str:
+    """Return in what a gain is: the reward, and of one in per cent that a difference is in points.
+
+    Example:
+        >>> in_reward("good_share"), in_reward("satisfied [%]")
+        ('in good_share', 'percentage points in satisfied [%]')
+    """
+    return f"percentage points in {reward}" if in_per_cent(reward) else f"in {reward}"
+
+
+def _said(gain: Estimate, decimals: int) -> str:
+    if not gain.known:
+        return f"{gain.value:+.{decimals}f}"
+    spec = f"+.{decimals_of_ends(gain, decimals)}f"
+    return f"{gain.value:+.{decimals}f} (95 % interval {gain.low:{spec}} to {gain.high:{spec}})"
 
 
 @dataclass(frozen=True)
@@ -330,6 +355,12 @@ class ChangePlan:
         return dict(Counter(one.why for one in self.left_alone).most_common())
 
     @property
+    def worth_a_trial(self) -> list[LeftAlone]:
+        """The few stations left alone at which a trial may bring most: their intervals hold zero and reach furthest."""
+        doubted = [one for one in self.left_alone if one.why == "gain not certain" and one.gain and one.gain.known]
+        return sorted(doubted, key=lambda one: -one.gain.high if one.gain else 0.0)[:_WORTH]
+
+    @property
     def decimals(self) -> int:
         """How many decimals show two digits of a mean gain."""
         size = fmean(abs(one.gain.value) for one in self.changes) if self.changes else 0.0
@@ -360,7 +391,7 @@ class ChangePlan:
             ['None of 1 station changes.', 'Left alone: 1 best already.']
         """
         stations = counted(len(self.changes) + len(self.left_alone), "station")
-        lines, spec = [f"None of {stations} changes."], f"+.{self.decimals}f"
+        lines = [f"None of {stations} changes."]
         if many := len(self.changes):
             verb = f"try{'' if many > 1 else 's'} something new" if self.explore else f"change{'' if many > 1 else 's'}"
             users = (
@@ -368,15 +399,20 @@ class ChangePlan:
                 if self.users is None
                 else f"; that is {self.users:+,.{decimals_of(self.users)}f} users or samples a row of the log"
             )
-            gain = f"a mean gain of {_said(self.gain, spec)} in {self.reward}"
+            gain = f"a mean gain of {_said(self.gain, self.decimals)} {in_reward(self.reward)}"
             lines = [f"{many:,} of {stations} {verb.replace('trys', 'tries')}, for {gain}{users}."]
         if by_hour := self.by_hour:
             hour = min(by_hour, key=lambda hour: by_hour[hour].value)
             lose = f" {losing}" if (losing := self.losing()) else ""
-            lines.append(f"Worst hour of the day: {hour:02d} h, with {_said(by_hour[hour], spec)}.{lose}")
+            lines.append(f"Worst hour of the day: {hour:02d} h, with {_said(by_hour[hour], self.decimals)}.{lose}")
         if self.left_alone:
             reasons = (f"{count:,} {why}" for why, count in self.why_left.items())
             lines.append(f"Left alone: {', '.join(reasons)}.")
+        if worth := self.worth_a_trial:
+            named = [
+                f"{one.station} (up to {one.gain.high:+.{decimals_of(one.gain.high)}f})" for one in worth if one.gain
+            ]
+            lines.append(f"Most worth a trial, by how much they may gain: {', '.join(named)}.")
         return lines + (self.waves.in_words() if self.waves else [])
 
     def _repr_html_(self) -> str:
@@ -475,7 +511,7 @@ def _plain_left(left: LeftAlone) -> dict[str, Any]:
 
 # --- A plan on disk: CSV files that people read in a spreadsheet and scripts read to carry them out -----------------
 #
-# `plan.csv` and `rollback.csv` have the same columns: `station`, `present_<knob>` (what should run before) and
+# `plan.csv` and `rollback.csv` both have the columns `station`, `present_<knob>` (what should run before) and
 # `set_<knob>`, so that whatever carries out the one undoes it with the other, and can compare before it does. Numbers
 # are written as they are. Text that a spreadsheet would take for a formula is written with an apostrophe before it;
 # text that is itself a number needs none.

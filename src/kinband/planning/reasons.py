@@ -6,7 +6,7 @@ from kinband.arrays import BoolArray, IntArray
 from kinband.controller.explain import configuration_text
 from kinband.planning.considerations import breaks
 from kinband.planning.coverage import SettingCoverage
-from kinband.planning.plan import Change, LeftAlone, Support
+from kinband.planning.plan import Change, LeftAlone, Support, decimals_of_ends
 from kinband.policies.kpi_floors import KpiFloor
 from kinband.stats import REACH, Estimate, counted, listed
 
@@ -22,8 +22,8 @@ def share_text(share: float) -> str:
 
 
 def _gain_text(gain: Estimate, decimals: int | None = None) -> str:
-    spec = _spec(decimals)
-    return f"a gain of {gain.value:+{spec}} (95 % interval {gain.low:+{spec}} to {gain.high:+{spec}})"
+    spec, ends = _spec(decimals), _spec(None if decimals is None else decimals_of_ends(gain, decimals))
+    return f"a gain of {gain.value:+{spec}} (95 % interval {gain.low:+{ends}} to {gain.high:+{ends}})"
 
 
 def _spec(decimals: int | None, digits: int = 3) -> str:

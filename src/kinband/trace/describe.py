@@ -10,7 +10,7 @@ from kinband.stats import counted
 from kinband.trace.cells import null_cells
 from kinband.trace.columns import ColumnMap, Roles, roles_of, table_of
 from kinband.trace.files import TableReading, read_table
-from kinband.trace.guesses import unit_hint
+from kinband.trace.guesses import in_per_cent, unit_hint
 from kinband.trace.problems import bad_rows, named_columns, problems_of, told
 from kinband.trace.sniff import odd_letters
 from kinband.trace.table import understood_columns
@@ -126,8 +126,24 @@ def _column(reading: TableReading, name: str, roles: Roles) -> DescribedColumn:
     role = next((role for role, named in roles.items() if name in named.values()), "")
     distinct = pc.count_distinct(column).as_py() if str(column.type) != "null" else 0
     missing = int(null_cells(column).sum()) - bad
-    unit = "%" if name in reading.cleaned.per_cent else unit_hint(name)
+    unit = "%" if name in reading.cleaned.per_cent else _unit(name, column)
     return DescribedColumn(name, role, _kind(column), unit, missing, bad, distinct, _range(column))
+
+
+def _unit(name: str, column: Any) -> str:
+    """The unit that a column's name speaks of; a ratio between 0 and 1 is in no per cent."""
+    unit = unit_hint(name)
+    return "share" if unit == "%" and not in_per_cent(name) and _within_one(column) else unit
+
+
+def _within_one(column: Any) -> bool:
+    """Whether all numbers of a column lie between 0 and 1."""
+    import pyarrow.compute as pc
+
+    if _kind(column) not in ("numbers", "whole numbers"):
+        return False
+    both = pc.min_max(column).as_py()
+    return bool(both["min"] is not None and both["min"] >= 0 and both["max"] <= 1)
 
 
 def _kind(column: Any) -> str:

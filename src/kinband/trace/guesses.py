@@ -215,6 +215,16 @@ def proposed_options(table: Any, given: Mapping[str, Any]) -> str:
     return " ".join(options)
 
 
+def in_per_cent(name: str) -> bool:
+    """Return whether a column's name says that it is in per cent.
+
+    Example:
+        >>> in_per_cent("Users >5Mbps [%]"), in_per_cent("good_share")
+        (True, False)
+    """
+    return re.search(r"%|per.?cent|\bpct\b|_pct$", name.lower()) is not None
+
+
 def unit_hint(name: str) -> str:
     """Return the unit that a column's name speaks of; empty where it speaks of none.
 

@@ -304,6 +304,20 @@ def _days_alone(trace: "Trace") -> str | None:
     )
 
 
+_FRACTIONS, _BACKWARDS = 0.5, 0.3  # shares of times that are no whole numbers, and that fall from row to row
+
+
+def _measured_times(trace: "Trace") -> str | None:
+    """A sentence where times are fractions in no order, as what is measured is; None else."""
+    if trace.time is None or trace.time.dtype.kind != "f" or np.mean(trace.time % 1 != 0) < _FRACTIONS:
+        return None
+    order = np.argsort(trace.station, kind="stable")
+    falls = np.diff(trace.time[order])[trace.station[order][1:] == trace.station[order][:-1]] < 0
+    if not len(falls) or np.mean(falls) < _BACKWARDS:
+        return None
+    return f"times are fractions in no order, such as {trace.time[0]:.6g}, as what is measured is: is --time right?"
+
+
 _MOST_SET, _MOVES = 50, 0.9  # values that are set, and share of rows in which what is measured differs from before
 
 
@@ -365,6 +379,8 @@ def oddities(trace: "Trace", *, named: bool) -> Iterator[str]:
         yield renamed
     if days := _days_alone(trace):
         yield days
+    if measured := _measured_times(trace):
+        yield measured
     for knob, values in trace.configuration.items():
         words = np.unique(values).tolist()
         if as_measured := _as_measured(trace, knob):

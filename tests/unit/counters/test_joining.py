@@ -327,6 +327,27 @@ def test_the_command_proposes_a_mapping_that_makes_a_log(
         assert main(["counters", "pm", "--cm", "cm.csv", "--map", "map.yaml", "--out", out]) == 0
 
 
+@pytest.mark.parametrize(
+    ("counters", "reward"),
+    [
+        (["CARR.WBCQIDist.Bin0", "DRB.UEThpDl", "RRC.ConnMean"], "DRB.UEThpDl"),
+        (["CARR.WBCQIDist.Bin0", "HO.ExeAtt", "HO.ExeSucc", "ThroughputDl"], "ho_exesucc_rate"),
+        (["CARR.WBCQIDist.Bin0", "ThroughputFail", "RRC.ConnMean"], None),
+    ],
+)
+def test_the_reward_is_proposed_where_a_name_speaks_of_one_and_else_left_open(
+    counters: list[str], reward: str | None, tmp_path: Path
+) -> None:
+    write(tmp_path / "a.xml", pm_text([Info({"Cell=1": dict.fromkeys(counters, "1")}, end=f"{DAY}12:15:00Z")]))
+    text = propose(survey(tmp_path))
+    if reward is not None:
+        assert f'\nreward: "{reward}"   # the higher the better\n' in text
+        return
+    assert "\n# reward: name one   # the higher the better; no counter is called as such are\n" in text
+    with pytest.raises(BadInputError, match="a mapping needs reward"):
+        CounterMap.parse(text)
+
+
 @pytest.mark.parametrize("changes", [True, False])
 def test_what_was_changed_is_proposed_as_knob_and_an_identity_is_not(tmp_path: Path, changes: bool) -> None:
     hours = [0, 6] if changes else [0, 6, 12]

@@ -279,3 +279,39 @@ def test_stations_of_one_site_do_not_cover_each_other() -> None:
     at = list(dots(plan_map(made, places, metres=True)).values())
     apart = [abs(complex(a[0] - b[0], a[1] - b[1])) for i, a in enumerate(at) for b in at[:i]]
     assert min(apart) >= 2 * at[0][2] - 0.2
+
+
+def test_a_gain_in_per_cent_is_in_points_and_no_end_of_an_interval_reads_as_zero() -> None:
+    near = replace(change("a", 1.26), gain=Estimate(1.26, 0.03, 2.6))
+    made = plan(near, reward="good users [%]")
+    said = "a mean gain of +1.3 (95 % interval +0.03 to +2.60) percentage points in good users [%]."
+    assert said in made.in_words()[0]
+    text = Checked(plan_page(made, Origin())).text
+    assert "percentage points in good users [%], from 0.8 to 2.1; 95 %: +0.03 to +2.60" in text
+    assert "percentage points" not in Checked(plan_page(plan(near, reward="good_share"), Origin())).text
+
+
+def test_the_worst_hour_is_at_the_head_of_the_page_only_where_it_is_worse() -> None:
+    alike = {hour: Estimate(0.3 - 0.001 * hour, 0.25, 0.35) for hour in range(24)}
+    assert "Worst hour of the day" not in Checked(plan_page(plan(change("a", 0.3, by_hour=alike)), Origin())).text
+    worse = {**alike, 20: Estimate(0.1, 0.05, 0.15)}
+    assert "Worst hour of the day 20 h" in Checked(plan_page(plan(change("a", 0.3, by_hour=worse)), Origin())).text
+
+
+def test_stations_at_which_a_trial_may_bring_most_are_named_and_reasons_are_told_apart() -> None:
+    doubted = [
+        replace(left(f"d{n}", "gain not certain"), gain=Estimate(0.1, -0.1, 0.1 * n), proposed={"tilt": 4})
+        for n in range(1, 8)
+    ]
+    made = plan(change(), others=(*doubted, left("y", "never tried")))
+    assert [one.station for one in made.worth_a_trial] == ["d7", "d6", "d5", "d4", "d3"]
+    assert "Most worth a trial, by how much they may gain: d7 (up to +0.70), d6 (up to +0.60)," in made.in_words()[-1]
+    text = Checked(plan_page(made, Origin())).text
+    for said in (
+        "no other setting can be judged there",
+        "another setting is expected to earn more, and the 95 % interval of its gain holds zero",
+    ):
+        assert said in text
+    assert "kinband impact LOG --changes FOLDER" in text
+    assert "has the same columns" not in text
+    assert plan(change(), others=(left(),)).worth_a_trial == []

@@ -563,6 +563,16 @@ def test_few_rows_in_another_unit_are_strays_and_outages_are_none() -> None:
     assert not strays(np.append(rng.uniform(500, 60_000, 500), [999.0, 9999.0])).any()  # values like all others
 
 
+def test_times_that_look_measured_are_noted(tmp_path: Path) -> None:
+    path = log_with(tmp_path / "log.csv", np.array([]), np.random.default_rng(6).random(300))
+    with pytest.warns(UserWarning, match="times are fractions in no order, such as 0"):
+        Trace.read(path, {**COLUMNS, "time": "drops", "state": []})
+    path = log_with(tmp_path / "log.csv", np.array([]), np.arange(300) + 0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Trace.read(path, {**COLUMNS, "time": "drops", "state": []})
+
+
 def test_what_is_honestly_uneven_has_no_strays() -> None:
     """Of 200 columns of 500 rows each with a heavy tail none is taken for one with a stray."""
     rng = np.random.default_rng(10)
