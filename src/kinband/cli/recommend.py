@@ -62,7 +62,7 @@ from kinband.planning.design import trial_stations
 from kinband.planning.network import NetworkModel, planning_cost
 from kinband.planning.period import DAYS, HOUR_OF_DAY, days_in_period
 from kinband.planning.places import Places, read_places
-from kinband.planning.plan import decimals_of_ends
+from kinband.planning.plan import decimals_of, decimals_of_ends
 from kinband.planning.waves import lacks_controls
 from kinband.progress import stage
 from kinband.space import ConfigurationSpace
@@ -523,6 +523,10 @@ def _print(plan: ChangePlan) -> None:
     if plan.left_alone:
         say("Left alone:")
         show(left_table(plan.left_alone))
+    if worth := plan.worth_a_trial:
+        ends = [(one.station, one.gain.high) for one in worth if one.gain]
+        named = [f"{station} (up to {end:+.{decimals_of(end)}f})" for station, end in ends]
+        say(f"Most worth a trial, by how much they may gain: {', '.join(named)}.")
 
 
 def left_table(left_alone: Sequence[LeftAlone]) -> Table:

@@ -30,7 +30,7 @@ LISTED = 300
 
 TO_DO: Mapping[Why, str] = {
     "best already": "nothing",
-    "gain not certain": "collect more rows, or let a few stations try it (kinband design finds those that teach most)",
+    "gain not certain": "collect more rows, or let a few stations try it",
     "gain too small": "nothing",
     "never tried": "let a few stations try other settings",
     "no other choice": "widen the steps or guard rails, if they may be wider",

@@ -408,11 +408,6 @@ class ChangePlan:
         if self.left_alone:
             reasons = (f"{count:,} {why}" for why, count in self.why_left.items())
             lines.append(f"Left alone: {', '.join(reasons)}.")
-        if worth := self.worth_a_trial:
-            named = [
-                f"{one.station} (up to {one.gain.high:+.{decimals_of(one.gain.high)}f})" for one in worth if one.gain
-            ]
-            lines.append(f"Most worth a trial, by how much they may gain: {', '.join(named)}.")
         return lines + (self.waves.in_words() if self.waves else [])
 
     def _repr_html_(self) -> str:
