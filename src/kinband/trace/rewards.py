@@ -212,6 +212,7 @@ def mixes_units(reward: FloatArray) -> bool:
 
 PLACEHOLDERS = (999, 9999, 99999, 2**15 - 1, 2**16 - 1, 2**31 - 1, 2**32 - 1)
 """Numbers that stand for nothing in exports; so do they below zero."""
+_TOLD = 500  # rows by which a heavy tail shows; with fewer a gap must be wider
 _COMPUTED = 1e100  # numbers beyond are refused as too large to compute with, where they are
 _SPANS, _RARE, _LEAST_SHARE = 30.0, 0.05, 0.3  # spans away, share of the rows, and median of rows that may be shares
 
@@ -242,19 +243,20 @@ def strays(values: FloatArray) -> BoolArray:
 
 def _bulk(x: FloatArray) -> tuple[float, float]:
     """The lowest and the highest of sorted values, (n,), that are not cut off from their middle by a wide gap."""
-    few = int(_RARE * len(x))
-    low, high, middle = few, len(x) - 1 - few, float(np.subtract(*np.quantile(x, [0.75, 0.25])))
+    few, n = int(_RARE * len(x)), len(x)
+    middle, least = float(np.subtract(*np.quantile(x, [0.75, 0.25]))), _SPANS * max(1.0, _TOLD / n)
     if middle <= 0:
         return float(x[0]), float(x[-1])
-    end = _until(x[high:] - x[low], middle) + high
-    low = len(x) - 1 - _until((x[end] - x[: low + 1])[::-1], middle) - (len(x) - 1 - low)
-    end = _until(x[high:] - x[low], middle) + high
+    low, high = few, n - 1 - few
+    end = high + _until(x[high:] - x[low], middle, least)
+    low -= _until((x[end] - x[: low + 1])[::-1], middle, least)
+    end = high + _until(x[high:] - x[low], middle, least)
     return float(x[low]), float(x[end])
 
 
-def _until(spans: FloatArray, middle: float) -> int:
+def _until(spans: FloatArray, middle: float, least: float) -> int:
     """The place before the first gap in growing spans, (k,), that is too wide for what lies before it."""
-    wide = np.diff(spans) > spans[:-1] * np.maximum(_SPANS, (spans[:-1] / middle) ** 1.5)
+    wide = np.diff(spans) > spans[:-1] * np.maximum(least, (spans[:-1] / middle) ** 1.5)
     return int(np.argmax(wide)) if wide.any() else len(spans) - 1
 
 
