@@ -295,6 +295,8 @@ class Ledger:
                 driver.execute("PRAGMA busy_timeout = 100")
                 try:
                     driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                except sqlite3.OperationalError as error:  # a full disk, for one: what is on record is in the log
+                    raise LedgerUnavailableError(f"the write-ahead log of {self.name} stays: {error}") from error
                 finally:
                     driver.execute(f"PRAGMA busy_timeout = {round(1000 * self.timeout)}")
 

@@ -1,5 +1,6 @@
 """Old events in files: what leaves the database is read like the rest, and a crash at any step loses nothing."""
 
+import resource
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,9 +12,9 @@ from sqlalchemy import text
 from tests.support.ledger_stores import OnRecord, live, new_controller
 
 from kinband.errors import BadInputError, SavedStateError
-from kinband.service.ledger import Draft, Ledger, LedgerRefusedError, replay
+from kinband.service.ledger import Draft, Ledger, LedgerRefusedError, LedgerUnavailableError, replay
 from kinband.service.ledger import archiving as archiving_module
-from kinband.service.ledger.archiving import archive_events
+from kinband.service.ledger.archiving import archive_events, try_to_archive
 from kinband.service.ledger.backups import back_up, summary_of
 
 
@@ -170,3 +171,20 @@ def test_what_cannot_be_archived_is_said(ledger: Ledger) -> None:
     assert archive_events(ledger, keep=1, size=1) == []
     with pytest.raises(BadInputError, match="keep must be"):
         archive_events(ledger, keep=0)
+
+
+def test_a_disk_that_takes_no_more_of_the_write_ahead_log_is_told_and_nothing_is_lost(
+    ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger.append([Draft("applied", {"why": "x" * 5000}) for _ in range(40)])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, hard))
+    try:
+        try_to_archive(ledger, keep=1000)
+        with pytest.raises(LedgerUnavailableError, match="write-ahead log"):
+            ledger.checkpoint()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "could be archived" in caplog.text
+    ledger.checkpoint()
+    assert ledger.verify() == 40
